@@ -1,0 +1,27 @@
+//! Step-time models.
+//!
+//! A model answers two questions, both pure: how long one step of a given shape takes, and how the time of a
+//! decode-only step of `n` sequences depends on their total context. The second answer is a piecewise-linear curve
+//! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
+
+mod curve;
+mod shape;
+
+pub use curve::{DecodeCurve, Segment};
+pub use shape::{Chunk, Stage, StepShape};
+
+use std::fmt::Debug;
+
+use crate::units::SimDuration;
+
+/// Times the steps of one instance (a model on a GPU type at a parallelism).
+///
+/// Contract: pure; finite; a step without prefill chunks takes exactly `decode_curve(n).at(context)` rounded up to a
+/// picosecond; times never decrease when a chunk, a sequence or a context grows.
+pub trait LatencyModel: Debug + Send + Sync {
+    /// The time `stage` needs for one step of this shape.
+    fn step_time(&self, shape: &StepShape<'_>, stage: Stage) -> SimDuration;
+
+    /// The time `stage` needs for a decode-only step of `batch` sequences (at least 1) as a function of their total context.
+    fn decode_curve(&self, batch: u32, stage: Stage) -> DecodeCurve;
+}

@@ -1,0 +1,10 @@
+//! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
+
+pub mod cluster;
+pub mod ids;
+pub mod latency;
+pub mod policy;
+pub mod rng;
+pub mod sim;
+pub mod units;
+pub mod workload;

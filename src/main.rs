@@ -1,0 +1,3 @@
+//! The `pdsim` binary.
+
+fn main() {}
