@@ -8,14 +8,28 @@
 //! ITL = `{t_k − t_(k−1)}`; E2E = `t_n − a`. Attainment = requests done within every limit / requests *arrived* in the
 //! measured window. Not modelled here: anything that would feed back into the simulation.
 
+mod close;
+mod collector;
 mod config;
+mod histogram;
+mod percentile;
 mod records;
+mod replicate;
 mod result;
 mod series;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod verdict;
 mod warning;
 
+pub use collector::{Collector, meets};
 pub use config::{Config, Slo, Warmup};
+pub use histogram::Histogram;
+pub use percentile::{quantile, quantile_by};
 pub use records::Records;
+pub use replicate::Estimate;
 pub use result::{
     Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans,
     State, Throughput, Verdict,
