@@ -2,7 +2,9 @@
 
 pub mod cluster;
 pub mod ids;
+pub mod kv;
 pub mod latency;
+pub mod net;
 pub mod policy;
 pub mod rng;
 pub mod sim;
