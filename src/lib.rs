@@ -1,9 +1,11 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
 pub mod cluster;
+pub mod hardware;
 pub mod ids;
 pub mod kv;
 pub mod latency;
+pub mod model;
 pub mod net;
 pub mod policy;
 pub mod rng;
