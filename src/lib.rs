@@ -1,9 +1,13 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
 pub mod cluster;
+pub mod hardware;
 pub mod ids;
+pub mod kv;
 pub mod latency;
 pub mod metrics;
+pub mod model;
+pub mod net;
 pub mod policy;
 pub mod report;
 pub mod rng;
