@@ -5,6 +5,7 @@ pub mod ids;
 pub mod latency;
 pub mod policy;
 pub mod rng;
+pub mod scenario;
 pub mod sim;
 pub mod units;
 pub mod workload;
