@@ -205,36 +205,6 @@ pub fn bytes(text: &str) -> Result<u64, QuantityError> {
     BYTES.integer(text)
 }
 
-/// Writes a duration so that [`duration`] reads back exactly the same.
-#[must_use]
-pub fn format_duration(span: SimDuration) -> String {
-    // Minutes and hours are for people to write; seconds and below are for files to state.
-    let exact = DURATION.units[2..]
-        .iter()
-        .find(|(_, size)| span.as_ps().is_multiple_of(*size));
-    let (name, size) = exact.copied().unwrap_or(("ps", 1));
-    format!("{} {name}", span.as_ps() / size)
-}
-
-/// Writes events per second so that [`rate`] reads back exactly the same.
-#[must_use]
-pub fn format_rate(per_second: f64) -> String {
-    format!("{per_second} /s")
-}
-
-/// Writes bytes per second so that [`bandwidth`] reads back exactly the same.
-#[must_use]
-pub fn format_bandwidth(bytes_per_second: f64) -> String {
-    for (name, bits) in &BANDWIDTH.units[..4] {
-        let text = format!("{} {name}", bytes_per_second / (*bits as f64 / 8.0));
-        let large = bytes_per_second * 8.0 >= *bits as f64;
-        if large && bandwidth(&text).is_ok_and(|b| b.to_bits() == bytes_per_second.to_bits()) {
-            return text;
-        }
-    }
-    format!("{bytes_per_second} B/s")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,25 +256,5 @@ mod tests {
         for text in ["80 G", "80 Gi", "80 gb", "80 Gb"] {
             assert!(bytes(text).is_err(), "{text}");
         }
-    }
-
-    #[test]
-    fn what_is_written_reads_back_the_same() {
-        for ps in [0, 1, 999, 1_000, 250_000_000_000, PS_PER_S * 90] {
-            let span = SimDuration::from_ps(ps);
-            assert_eq!(duration(&format_duration(span)).unwrap(), span);
-        }
-        for value in [1.0, 25e9, 50e9, 1.0 / 3.0, 3.2e11, 123_456_789.123] {
-            let text = format_bandwidth(value);
-            assert_eq!(
-                bandwidth(&text).unwrap().to_bits(),
-                value.to_bits(),
-                "{text}"
-            );
-            let text = format_rate(value);
-            assert_eq!(rate(&text).unwrap().to_bits(), value.to_bits(), "{text}");
-        }
-        assert_eq!(format_bandwidth(25e9), "25 GB/s");
-        assert_eq!(format_duration(SimDuration::from_ms(250)), "250 ms");
     }
 }

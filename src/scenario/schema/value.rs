@@ -6,12 +6,11 @@ use std::str::FromStr;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::ser::{Serialize, Serializer};
 
 use crate::units::{SimDuration, parse};
 
 /// A scalar that is written as text and knows how to read itself.
-trait Scalar: FromStr<Err: fmt::Display> + fmt::Display {
+trait Scalar: FromStr<Err: fmt::Display> {
     /// What is expected, for the message when a map or a list is found.
     const EXPECTED: &'static str;
 }
@@ -49,12 +48,6 @@ macro_rules! scalar_serde {
             fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
                 let text = reader.deserialize_any(TextVisitor(Self::EXPECTED))?;
                 text.parse().map_err(de::Error::custom)
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
-                writer.collect_str(self)
             }
         }
     )*};
@@ -96,24 +89,6 @@ impl FromStr for Bandwidth {
     type Err = parse::QuantityError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         parse::bandwidth(text).map(Self)
-    }
-}
-
-impl fmt::Display for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&parse::format_duration(self.0))
-    }
-}
-
-impl fmt::Display for Rate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&parse::format_rate(self.0))
-    }
-}
-
-impl fmt::Display for Bandwidth {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&parse::format_bandwidth(self.0))
     }
 }
 
@@ -168,15 +143,6 @@ macro_rules! number_or_words {
                 }
             }
         }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $(Self::$variant => f.write_str($word),)*
-                    Self::$number(n) => write!(f, "{n}"),
-                }
-            }
-        }
     };
 }
 
@@ -198,30 +164,12 @@ impl FromStr for Horizon {
     }
 }
 
-impl fmt::Display for Horizon {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("none"),
-            Self::At(span) => f.write_str(&parse::format_duration(*span)),
-        }
-    }
-}
-
 impl FromStr for Warmup {
     type Err = parse::QuantityError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.parse() {
             Ok(count) => Ok(Self::Requests(count)),
             Err(_) => parse::duration(text).map(Self::Time),
-        }
-    }
-}
-
-impl fmt::Display for Warmup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Requests(count) => write!(f, "{count}"),
-            Self::Time(span) => f.write_str(&parse::format_duration(*span)),
         }
     }
 }
@@ -254,16 +202,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for WordOrVisitor<T> {
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map)).map(WordOr::Map)
-    }
-}
-
-impl<T: Serialize> Serialize for WordOr<T> {
-    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Word(word) => writer.serialize_str(word),
-            // Without this an enum becomes a YAML tag (`!fixed`).
-            Self::Map(map) => serde_yaml::with::singleton_map_recursive::serialize(map, writer),
-        }
     }
 }
 
@@ -311,11 +249,5 @@ impl<'de> Visitor<'de> for SeedsVisitor {
             return Err(de::Error::invalid_length(0, &self));
         }
         Ok(Seeds(seeds))
-    }
-}
-
-impl Serialize for Seeds {
-    fn serialize<S: Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
-        writer.collect_seq(&self.0)
     }
 }

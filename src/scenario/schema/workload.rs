@@ -2,48 +2,38 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::value::{Rate, Span, Warmup, WordOr};
 
 /// Generated requests (`lengths`, `arrivals`, `rate`), or a recorded trace (`trace`).
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// A recorded trace file, relative to the scenario file or to the current folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
     /// The trace's format; `auto` looks at its content.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
     /// Recorded gaps between arrivals are multiplied by this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
     /// At most that many first requests of the trace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// A named length distribution, or one by its parameters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub lengths: Option<WordOr<LengthKind>>,
     /// The arrival process: `poisson`, `constant`, or `{gamma: {cv: 2}}`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub arrivals: Option<WordOr<ArrivalKind>>,
     /// Mean arrival rate of the whole cluster; of a trace, the rate it is rescaled to.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
     /// How many requests to generate.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
     /// How long to generate requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Span>,
     /// What to leave out of the metrics at the start.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub warmup: Option<Warmup>,
 }
 
 /// Prompt and output lengths by parameters.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LengthKind {
     /// Every request alike.
@@ -55,7 +45,7 @@ pub enum LengthKind {
 }
 
 /// Lengths in tokens that never vary.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FixedLengths {
     /// Prompt tokens.
@@ -65,7 +55,7 @@ pub struct FixedLengths {
 }
 
 /// One distribution for prompts and one for outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LengthPair<T> {
     /// Prompt tokens.
@@ -75,7 +65,7 @@ pub struct LengthPair<T> {
 }
 
 /// Bounds in tokens, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Uniform {
     /// Least tokens.
@@ -85,31 +75,25 @@ pub struct Uniform {
 }
 
 /// A lognormal length: `median` or `mean`, and `sigma` or `p99`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lognormal {
     /// Median tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub median: Option<f64>,
     /// Mean tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     /// Standard deviation of the logarithm.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sigma: Option<f64>,
     /// 99th percentile in tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub p99: Option<f64>,
     /// Draws below are raised to this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<u32>,
     /// Draws above are cut to this.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
 }
 
 /// An arrival process by parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArrivalKind {
     /// Gamma-distributed gaps.
@@ -117,7 +101,7 @@ pub enum ArrivalKind {
 }
 
 /// Gamma gaps.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gamma {
     /// Coefficient of variation of the gaps: 1 is Poisson, above is burstier.
