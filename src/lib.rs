@@ -1,8 +1,10 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
 pub mod cluster;
+pub mod hardware;
 pub mod ids;
 pub mod latency;
+pub mod model;
 pub mod policy;
 pub mod rng;
 pub mod scenario;

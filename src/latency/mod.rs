@@ -5,6 +5,8 @@
 //! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
 
 mod curve;
+pub mod fixed;
+pub mod polynomial;
 mod shape;
 
 pub use curve::{DecodeCurve, Segment};

@@ -1,0 +1,66 @@
+//! What can go wrong with a model description.
+
+/// Says why a model is not usable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ModelError {
+    /// No shipped model has that name.
+    #[error("unknown model `{name}`{nearest}; known: {known}, or the path of a model yaml")]
+    Unknown {
+        /// The name as given.
+        name: String,
+        /// `, did you mean …?` or nothing.
+        nearest: String,
+        /// All known names.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("cannot read {path}: {reason}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the operating system said.
+        reason: String,
+    },
+    /// The file is not a model description.
+    #[error("{path}: {reason}")]
+    Parse {
+        /// The file.
+        path: String,
+        /// Key path and reason.
+        reason: String,
+    },
+    /// A value is impossible.
+    #[error("{path}: {key}: {value} is not allowed; {allowed}")]
+    BadValue {
+        /// The file.
+        path: String,
+        /// Key path.
+        key: &'static str,
+        /// The value seen.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// The model cannot be cut into so many tensor-parallel ranks.
+    #[error("tp {tp} does not divide the {heads} attention heads of {model}; possible: {possible}")]
+    BadTp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        tp: u32,
+        /// Its heads.
+        heads: u32,
+        /// Degrees that work.
+        possible: String,
+    },
+    /// The model has fewer layers than pipeline stages.
+    #[error("pp {pp} is not possible: {model} has {layers} layers; allowed: 1 to {layers}")]
+    BadPp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        pp: u32,
+        /// Its layers.
+        layers: u32,
+    },
+}
