@@ -1,0 +1,201 @@
+//! Closing the books: from counters and records to figures.
+
+use super::collector::{Collector, PoolBook, seconds};
+use super::result::{Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, Throughput};
+use super::series::Series;
+use super::verdict::{Evidence, verdict};
+use super::warning::Warning;
+use crate::cluster::{RequestRecord, Role};
+use crate::units::{SimDuration, SimTime};
+
+/// The three latencies of a request.
+struct Shapes {
+    ttft: Option<Distribution>,
+    tpot: Option<Distribution>,
+    e2e: Option<Distribution>,
+}
+
+/// Makes the figures of a run.
+pub(super) fn close(books: Collector) -> RunMetrics {
+    // Without a measured arrival there is no window; an empty one at the end keeps every rate finite.
+    let start = books.window_start.min(books.end);
+    let window = (start, books.last_arrival.max(start));
+    let span_s = (books.end.saturating_since(start)).as_secs_f64();
+    let shapes = shapes(&books);
+    let pools: Vec<PoolMetrics> = books
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(i, book)| pool_metrics(book, span_s, mean_kv(&books.series, i, window)))
+        .collect();
+    let roles: Vec<Role> = books.pools.iter().map(|p| p.role).collect();
+    let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
+    let verdict = verdict(&Evidence {
+        series: &books.series,
+        window,
+        roles: &roles,
+        pools: &pools,
+        mean_e2e_s,
+        preempting: books.sums.preemptions * 20 > books.counts.measured,
+    });
+    let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
+    let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
+    let window_s = window.1.saturating_since(window.0).as_secs_f64();
+    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| window_s < 5.0 * e2e) {
+        warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
+    }
+    let measured = books.counts.measured;
+    RunMetrics {
+        verdict,
+        counts: books.counts,
+        attainment: books.config.slo.map(|_| {
+            let mut attainment = books.attainment;
+            attainment.of = measured;
+            attainment
+        }),
+        itl: books.itl.distribution(),
+        throughput: throughput(&books, span_s),
+        offered_per_s: per(measured.saturating_sub(1) as f64, window_s),
+        gpus: books.pools.iter().map(|p| p.gpus).sum(),
+        window_start_s: start.as_secs_f64(),
+        last_arrival_s: books.last_arrival.as_secs_f64(),
+        end_s: books.end.as_secs_f64(),
+        preemptions: books.sums.preemptions,
+        stages: stage_means(&books),
+        little: little(&books),
+        pools,
+        warnings,
+        ttft: shapes.ttft,
+        tpot: shapes.tpot,
+        e2e: shapes.e2e,
+        series: books.series,
+        records: books.config.keep_requests.then_some(books.records),
+    }
+}
+
+fn shapes(books: &Collector) -> Shapes {
+    if !books.config.keep_requests {
+        return Shapes {
+            ttft: books.latencies.ttft.distribution(),
+            tpot: books.latencies.tpot.distribution(),
+            e2e: books.latencies.e2e.distribution(),
+        };
+    }
+    let of = |value: fn(&RequestRecord) -> Option<f64>| {
+        let mut values: Vec<f64> = books
+            .records
+            .iter()
+            .filter(|record| books.measures(record))
+            .filter_map(value)
+            .collect();
+        Distribution::of(&mut values)
+    };
+    Shapes {
+        ttft: of(|r| r.ttft().map(SimDuration::as_ms_f64)),
+        tpot: of(|r| r.tpot_secs().map(|s| s * 1e3)),
+        e2e: of(|r| r.e2e().map(SimDuration::as_ms_f64)),
+    }
+}
+
+fn throughput(books: &Collector, span_s: f64) -> Throughput {
+    Throughput {
+        requests_per_s: per(books.counts.done as f64, span_s),
+        good_requests_per_s: books
+            .config
+            .slo
+            .map(|_| per(books.attainment.met as f64, span_s)),
+        input_tokens_per_s: per(books.sums.input_tokens as f64, span_s),
+        output_tokens_per_s: per(books.sums.output_tokens as f64, span_s),
+    }
+}
+
+/// A rate; 0 over no time.
+fn per(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}
+
+fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetrics {
+    let all = span_s * f64::from(book.instances);
+    let stages = all * f64::from(book.stages);
+    let [prefill, decode, mixed] = book.busy.map(|ps| per(seconds(ps), stages));
+    PoolMetrics {
+        name: book.name.clone(),
+        role: match book.role {
+            Role::Both => "both",
+            Role::Prefill => "prefill",
+            Role::Decode => "decode",
+        },
+        gpu: book.gpu.clone(),
+        instances: book.instances,
+        gpus: book.gpus,
+        busy: per(seconds(book.busy.iter().sum()), stages),
+        busy_prefill: prefill,
+        busy_decode: decode,
+        busy_mixed: mixed,
+        steps: book.steps,
+        mean_decode_batch: (book.decode_steps > 0)
+            .then(|| book.decoded as f64 / book.decode_steps as f64),
+        kv_peak_blocks: book.kv_peak,
+        kv_capacity_blocks: book.kv_capacity,
+        kv_mean,
+        link_busy: per(seconds(book.sending), all),
+        preemptions: book.preemptions,
+    }
+}
+
+/// Mean share of a pool's KV blocks in use over the samples of the window; none for unlimited memory.
+fn mean_kv(series: &Series, pool: usize, (start, end): (SimTime, SimTime)) -> Option<f64> {
+    let (used, capacity) = series
+        .iter()
+        .filter(|(point, _)| start <= point.time && point.time <= end)
+        .fold((0_u128, 0_u128), |(used, capacity), (_, pools)| {
+            (
+                used + u128::from(pools[pool].kv_used),
+                capacity + u128::from(pools[pool].kv_capacity),
+            )
+        });
+    (capacity > 0).then(|| used as f64 / capacity as f64)
+}
+
+fn stage_means(books: &Collector) -> StageMeans {
+    let done = books.counts.done.max(1) as f64;
+    let [
+        router,
+        queue,
+        prefill,
+        transfer_queue,
+        transfer,
+        decode_queue,
+    ] = books.sums.stages.map(|ps| seconds(ps) * 1e3 / done);
+    StageMeans {
+        router_wait_ms: router,
+        prefill_queue_ms: queue,
+        prefill_ms: prefill,
+        transfer_queue_ms: transfer_queue,
+        transfer_ms: transfer,
+        decode_queue_ms: decode_queue,
+    }
+}
+
+fn little(books: &Collector) -> LittlesLaw {
+    let end_s = books.end.as_secs_f64();
+    let sojourn = &books.sojourn;
+    let samples: Vec<u64> = books
+        .series
+        .iter()
+        .filter(|(point, _)| point.time <= books.end)
+        .map(|(_, pools)| {
+            pools
+                .iter()
+                .map(|p| p.waiting + p.prefilling + p.handing_off + p.decoding)
+                .sum()
+        })
+        .collect();
+    LittlesLaw {
+        mean_in_system: per(seconds(sojourn.area), end_s),
+        rate_times_sojourn: per(seconds(sojourn.sum), end_s),
+        exact: sojourn.area == sojourn.sum && !sojourn.disordered,
+        mean_sampled: (samples.len() > 1)
+            .then(|| samples.iter().sum::<u64>() as f64 / samples.len() as f64),
+    }
+}

@@ -1,0 +1,392 @@
+//! The observer that keeps the books of one run.
+
+use super::close::close;
+use super::config::{Config, Slo, Warmup};
+use super::histogram::Histogram;
+use super::records::Records;
+use super::result::{Attainment, Counts, RunMetrics};
+use super::series::{Point, Series};
+use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, SystemSpec};
+use crate::ids::{InstanceId, RequestId};
+use crate::sim::{Gaps, Observer, PoolSample, StepFact};
+use crate::units::{PS_PER_S, SimDuration, SimTime};
+use crate::workload::RequestSpec;
+
+/// Watches one run of one system; see the [module](super).
+#[derive(Debug)]
+pub struct Collector {
+    pub(super) config: Config,
+    pub(super) pools: Vec<PoolBook>,
+    /// Pool of each instance, by id.
+    pool_of: Vec<usize>,
+    /// Transfers in flight from each instance, and since when there is one.
+    sending: Vec<(u32, SimTime)>,
+    pub(super) counts: Counts,
+    pub(super) attainment: Attainment,
+    pub(super) sums: Sums,
+    pub(super) latencies: Latencies,
+    pub(super) itl: Histogram,
+    pub(super) records: Records,
+    pub(super) series: Series,
+    /// Start of the measured window; `NEVER` until it is known.
+    pub(super) window_start: SimTime,
+    pub(super) last_arrival: SimTime,
+    pub(super) end: SimTime,
+    pub(super) sojourn: Sojourn,
+}
+
+/// What is kept per pool.
+#[derive(Debug)]
+pub(super) struct PoolBook {
+    pub(super) name: String,
+    pub(super) role: Role,
+    pub(super) gpu: String,
+    pub(super) instances: u32,
+    pub(super) gpus: u32,
+    pub(super) stages: u32,
+    pub(super) kv_capacity: Option<u64>,
+    /// Time in steps by kind, over all instances and stages, in picoseconds: prompts only, decodes only, both.
+    pub(super) busy: [u128; 3],
+    pub(super) steps: u64,
+    pub(super) decode_steps: u64,
+    pub(super) decoded: u128,
+    pub(super) kv_peak: u64,
+    pub(super) sending: u128,
+    pub(super) preemptions: u64,
+}
+
+/// Histograms that stand in for the records when those are not kept.
+#[derive(Debug, Default)]
+pub(super) struct Latencies {
+    pub(super) ttft: Histogram,
+    pub(super) tpot: Histogram,
+    pub(super) e2e: Histogram,
+}
+
+/// Sums over measured requests that are done.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    pub(super) input_tokens: u64,
+    pub(super) output_tokens: u64,
+    pub(super) preemptions: u64,
+    /// Stages in the order of [`StageMeans`](super::StageMeans), in picoseconds.
+    pub(super) stages: [u128; 6],
+}
+
+/// Both sides of Little's law, in request-picoseconds.
+#[derive(Debug, Default)]
+pub(super) struct Sojourn {
+    inside: u64,
+    since: SimTime,
+    /// Integral of the number in the system.
+    pub(super) area: u128,
+    /// Sum of `end − arrival` from the records.
+    pub(super) sum: u128,
+    /// Arrivals of unfinished requests, which stay until the end.
+    open: Vec<SimTime>,
+    /// A fact came before an earlier one.
+    pub(super) disordered: bool,
+}
+
+impl Collector {
+    /// Makes a collector for one run of `system`.
+    #[must_use]
+    pub fn new(config: &Config, system: &SystemSpec) -> Self {
+        let pool_of: Vec<usize> = system
+            .pools
+            .iter()
+            .enumerate()
+            .flat_map(|(i, pool)| std::iter::repeat_n(i, pool.instances as usize))
+            .collect();
+        let window_start = match config.warmup {
+            Warmup::None | Warmup::Requests(_) => SimTime::NEVER,
+            Warmup::Time(span) => SimTime::ZERO.saturating_add(span),
+        };
+        Self {
+            config: *config,
+            pools: system.pools.iter().map(PoolBook::new).collect(),
+            sending: vec![(0, SimTime::ZERO); pool_of.len()],
+            pool_of,
+            counts: Counts::default(),
+            attainment: Attainment::default(),
+            sums: Sums::default(),
+            latencies: Latencies::default(),
+            itl: Histogram::default(),
+            records: Records::default(),
+            series: Series::new(system.pools.len()),
+            window_start,
+            last_arrival: SimTime::ZERO,
+            end: SimTime::ZERO,
+            sojourn: Sojourn::default(),
+        }
+    }
+
+    /// Closes the books. Call it after the simulation has ended.
+    #[must_use]
+    pub fn into_metrics(self) -> RunMetrics {
+        close(self)
+    }
+
+    /// Whether figures include the request.
+    pub(super) fn measures(&self, record: &RequestRecord) -> bool {
+        self.after_warmup(record.id, record.arrival)
+    }
+
+    fn after_warmup(&self, id: RequestId, arrival: SimTime) -> bool {
+        match self.config.warmup {
+            Warmup::None => true,
+            Warmup::Requests(n) => id.index() as u64 >= n,
+            Warmup::Time(_) => arrival >= self.window_start,
+        }
+    }
+
+    fn book_latencies(&mut self, record: &RequestRecord) {
+        if let Some(ttft) = record.ttft() {
+            self.latencies.ttft.record(ttft, 1);
+        }
+        if let Some(e2e) = record.e2e() {
+            self.latencies.e2e.record(e2e, 1);
+            if record.output_tokens > 1 {
+                let decode = record.last_token - record.first_token;
+                let per_token = decode.as_ps() / u64::from(record.output_tokens - 1);
+                self.latencies
+                    .tpot
+                    .record(SimDuration::from_ps(per_token), 1);
+            }
+        }
+    }
+
+    fn book_done(&mut self, record: &RequestRecord) {
+        self.sums.input_tokens += u64::from(record.input_tokens);
+        self.sums.output_tokens += u64::from(record.output_tokens);
+        let stages = [
+            record.router_wait(),
+            record.prefill_queue(),
+            record.prefill(),
+            record.transfer_queue(),
+            record.transfer(),
+            record.decode_queue(),
+        ];
+        for (sum, stage) in self.sums.stages.iter_mut().zip(stages) {
+            *sum += u128::from(stage.unwrap_or_default().as_ps());
+        }
+        if let Some(slo) = &self.config.slo {
+            let (ttft, tpot) = (ttft_met(slo, record), tpot_met(slo, record));
+            self.attainment.ttft_met += u64::from(ttft);
+            self.attainment.tpot_met += u64::from(tpot);
+            self.attainment.met += u64::from(meets(slo, record));
+        }
+    }
+
+    fn pool(&mut self, instance: InstanceId) -> &mut PoolBook {
+        &mut self.pools[self.pool_of[instance.index()]]
+    }
+
+    /// The part of `start..end` inside the measured span, in picoseconds.
+    fn clip(&self, start: SimTime, end: SimTime) -> u128 {
+        let from = start.max(self.window_start);
+        u128::from(end.saturating_since(from).as_ps())
+    }
+}
+
+/// Whether a request is done within every limit of the promise.
+#[must_use]
+pub fn meets(slo: &Slo, record: &RequestRecord) -> bool {
+    let e2e = match (slo.e2e, record.e2e()) {
+        (None, Some(_)) => true,
+        (Some(limit), Some(seen)) => seen <= limit,
+        (_, None) => false,
+    };
+    e2e && ttft_met(slo, record) && tpot_met(slo, record)
+}
+
+fn ttft_met(slo: &Slo, record: &RequestRecord) -> bool {
+    slo.ttft
+        .is_none_or(|limit| record.ttft().is_some_and(|seen| seen <= limit))
+}
+
+/// Compares `last − first` with `limit × (n − 1)`, in integers.
+fn tpot_met(slo: &Slo, record: &RequestRecord) -> bool {
+    let gaps = u128::from(record.output_tokens.saturating_sub(1));
+    slo.tpot.is_none_or(|limit| {
+        gaps == 0
+            || u128::from((record.last_token - record.first_token).as_ps())
+                <= u128::from(limit.as_ps()) * gaps
+    })
+}
+
+impl PoolBook {
+    fn new(spec: &PoolSpec) -> Self {
+        Self {
+            name: spec.name.clone(),
+            role: spec.role,
+            gpu: spec.gpu.clone(),
+            instances: spec.instances,
+            gpus: spec.gpus(),
+            stages: spec.pp,
+            kv_capacity: spec.kv.blocks,
+            busy: [0; 3],
+            steps: 0,
+            decode_steps: 0,
+            decoded: 0,
+            kv_peak: 0,
+            sending: 0,
+            preemptions: 0,
+        }
+    }
+}
+
+impl Sojourn {
+    /// Moves to `now`; earlier facts are counted at the latest instant so far and noted.
+    fn advance(&mut self, now: SimTime) {
+        if now < self.since {
+            self.disordered = true;
+            return;
+        }
+        self.area += u128::from(self.inside) * u128::from((now - self.since).as_ps());
+        self.since = now;
+    }
+
+    fn arrive(&mut self, now: SimTime) {
+        self.advance(now);
+        self.inside += 1;
+    }
+
+    fn leave(&mut self, record: &RequestRecord) {
+        let end = match record.outcome {
+            Outcome::Done => record.last_token,
+            // Refused where the loop says so; it has no instant of its own.
+            Outcome::Rejected(_) => self.since,
+            Outcome::Unfinished => {
+                self.open.push(record.arrival);
+                return;
+            }
+        };
+        self.advance(end);
+        self.inside = self.inside.saturating_sub(1);
+        self.sum += u128::from(end.saturating_since(record.arrival).as_ps());
+    }
+
+    fn finish(&mut self, now: SimTime) {
+        self.advance(now);
+        for arrival in self.open.drain(..) {
+            self.sum += u128::from(now.saturating_since(arrival).as_ps());
+        }
+    }
+}
+
+impl Observer for Collector {
+    fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
+        self.counts.arrived += 1;
+        self.last_arrival = request.arrival;
+        if self.after_warmup(id, request.arrival) {
+            self.counts.measured += 1;
+            self.window_start = self.window_start.min(request.arrival);
+        } else {
+            self.counts.warmup += 1;
+        }
+        self.sojourn.arrive(request.arrival);
+    }
+
+    fn ended(&mut self, record: &RequestRecord) {
+        self.sojourn.leave(record);
+        if self.config.keep_requests {
+            self.records.push(record);
+        }
+        if !self.measures(record) {
+            return;
+        }
+        match record.outcome {
+            Outcome::Done => {
+                self.counts.done += 1;
+                self.book_done(record);
+            }
+            Outcome::Rejected(_) => self.counts.rejected += 1,
+            Outcome::Unfinished => self.counts.unfinished += 1,
+        }
+        self.sums.preemptions += u64::from(record.preemptions);
+        if !self.config.keep_requests {
+            self.book_latencies(record);
+        }
+    }
+
+    fn stepped(&mut self, fact: &StepFact) {
+        let span = self.clip(fact.start, fact.end);
+        let pool = self.pool(fact.instance);
+        let kind = match (fact.prompts > 0, fact.decodes > 0) {
+            (true, false) => 0,
+            (false, _) => 1,
+            (true, true) => 2,
+        };
+        pool.busy[kind] += span;
+        if fact.stage == 0 {
+            pool.steps += fact.steps;
+            if fact.decodes > 0 {
+                pool.decode_steps += fact.steps;
+                pool.decoded += u128::from(fact.decodes) * u128::from(fact.steps);
+            }
+        }
+    }
+
+    fn gaps(&mut self, gaps: &Gaps) {
+        self.itl.record_gaps(gaps);
+    }
+
+    fn gap(&mut self, gap: SimDuration, sequences: u64) {
+        self.itl.record(gap, sequences);
+    }
+
+    fn kv_changed(&mut self, _now: SimTime, instance: InstanceId, _delta: i64, used: u64) {
+        let pool = self.pool(instance);
+        pool.kv_peak = pool.kv_peak.max(used);
+    }
+
+    fn transfer_started(&mut self, now: SimTime, from: InstanceId, _to: InstanceId, _bytes: u64) {
+        let (active, since) = &mut self.sending[from.index()];
+        if *active == 0 {
+            *since = now;
+        }
+        *active += 1;
+    }
+
+    fn transfer_ended(&mut self, now: SimTime, from: InstanceId, _to: InstanceId, _bytes: u64) {
+        let (active, since) = &mut self.sending[from.index()];
+        *active = active.saturating_sub(1);
+        if *active == 0 {
+            let since = *since;
+            let span = self.clip(since, now);
+            self.pool(from).sending += span;
+        }
+    }
+
+    fn preempted(&mut self, now: SimTime, instance: InstanceId, _id: RequestId) {
+        if now >= self.window_start {
+            self.pool(instance).preemptions += 1;
+        }
+    }
+
+    fn next_sample(&self) -> SimTime {
+        self.series.next()
+    }
+
+    fn sample(&mut self, now: SimTime, pools: &[PoolSample]) {
+        // Requests inside are counted here and not from `counts`, which leaves out the end of warm-up requests.
+        let arrived = self.counts.arrived;
+        let point = Point {
+            time: now,
+            arrived,
+            ended: arrived - self.sojourn.inside.min(arrived),
+        };
+        self.series.push(point, pools);
+    }
+
+    fn finished(&mut self, now: SimTime) {
+        self.end = now;
+        self.sojourn.finish(now);
+    }
+}
+
+/// Seconds of a span of picoseconds.
+pub(super) fn seconds(ps: u128) -> f64 {
+    ps as f64 / PS_PER_S as f64
+}

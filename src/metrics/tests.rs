@@ -1,0 +1,143 @@
+//! The collector on runs whose figures are known.
+
+use super::testing::{Load, simulate};
+use super::{Config, Slo, Warmup, Warning};
+use crate::units::SimDuration;
+
+#[test]
+fn mm1_waits_as_theory_says() {
+    // TTFT = sojourn of M/M/1: mean 1/(μ − λ) = 20 ms, exponential: p90 = 20 ln 10. 40,000 requests at load 0.5:
+    // 95 % interval about 2 % (integrated autocorrelation of the sojourn is near 10 requests).
+    let ttft = simulate(&Load::mm1(0.5, 40_000), 1).ttft.unwrap();
+    assert!((ttft.mean_ms / 20.0 - 1.0).abs() < 0.04, "{}", ttft.mean_ms);
+    let p90 = 20.0 * 10.0_f64.ln();
+    assert!((ttft.p90_ms / p90 - 1.0).abs() < 0.05, "{}", ttft.p90_ms);
+}
+
+#[test]
+fn l13_little_holds_on_both_books_and_on_samples() {
+    for seed in 0..5 {
+        let little = simulate(&Load::chat(0.8, 4000), seed).little;
+        assert!(little.exact, "{little:?}");
+        let sampled = little.mean_sampled.unwrap();
+        assert!(
+            (sampled / little.mean_in_system - 1.0).abs() < 0.05,
+            "{little:?}"
+        );
+    }
+}
+
+#[test]
+fn warmup_by_count_and_by_time_leave_out_the_first_requests() {
+    let by = |warmup| {
+        let mut load = Load::mm1(0.5, 1000);
+        load.config.warmup = warmup;
+        simulate(&load, 3)
+    };
+    let counted = by(Warmup::Requests(100));
+    assert_eq!((counted.counts.warmup, counted.counts.measured), (100, 900));
+    assert_eq!(counted.counts.done, 900);
+    assert_eq!(counted.ttft.as_ref().unwrap().count, 900);
+    let start = SimDuration::from_secs_f64(counted.window_start_s).unwrap();
+    let timed = by(Warmup::Time(start));
+    // The window starts at the arrival of request 100, so both leave out the same requests.
+    assert_eq!(timed.counts, counted.counts);
+    assert_eq!(timed.ttft, counted.ttft);
+    assert_eq!(counted.records.unwrap().len(), 1000);
+}
+
+#[test]
+fn attainment_counts_every_measured_arrival() {
+    let m = simulate(&Load::chat(0.7, 2000), 5);
+    let attainment = m.attainment.unwrap();
+    assert_eq!(attainment.of, 1800);
+    assert!(attainment.met <= attainment.ttft_met.min(attainment.tpot_met));
+    let slo = Load::chat(0.7, 2000).config.slo.unwrap();
+    let by_hand = m.records.as_ref().unwrap().iter().skip(200);
+    let met = by_hand.filter(|r| super::meets(&slo, r)).count();
+    assert_eq!(met as u64, attainment.met);
+    assert!(met > 500 && met < 1800, "{met}");
+}
+
+#[test]
+fn the_tpot_limit_is_exact_at_its_edge() {
+    let m = simulate(
+        &Load {
+            output_tokens: 4,
+            tpot_ms: 20.0,
+            ..Load::mm1(0.5, 50)
+        },
+        2,
+    );
+    let records = m.records.unwrap();
+    let record = records.iter().next().unwrap();
+    let span = (record.last_token - record.first_token).as_ps();
+    assert_eq!(span % 3, 0);
+    let slo = |ps| Slo {
+        ttft: None,
+        tpot: Some(SimDuration::from_ps(ps)),
+        e2e: None,
+        attainment: 0.9,
+    };
+    assert!(super::meets(&slo(span / 3), record));
+    assert!(!super::meets(&slo(span / 3 - 1), record));
+}
+
+#[test]
+fn without_records_percentiles_stay_within_the_stated_error() {
+    let exact = simulate(&Load::chat(0.8, 3000), 4);
+    let mut load = Load::chat(0.8, 3000);
+    load.config = Config {
+        keep_requests: false,
+        ..load.config
+    };
+    let binned = simulate(&load, 4);
+    assert!(binned.records.is_none());
+    assert_eq!(binned.counts, exact.counts);
+    assert_eq!(binned.attainment, exact.attainment);
+    for (a, b) in [
+        (exact.ttft, binned.ttft),
+        (exact.tpot, binned.tpot),
+        (exact.e2e, binned.e2e),
+    ] {
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert!(b.binned && !a.binned);
+        for (x, y) in a.quantiles_ms.iter().zip(&b.quantiles_ms) {
+            assert!((x - y).abs() <= x / 256.0 + 1e-9, "{x} {y}");
+        }
+    }
+}
+
+#[test]
+fn utilisation_is_the_load() {
+    let m = simulate(&Load::mm1(0.5, 20_000), 6);
+    assert!((m.pools[0].busy - 0.5).abs() < 0.02, "{}", m.pools[0].busy);
+    assert!((m.pools[0].busy - m.pools[0].busy_prefill).abs() < 1e-12);
+    assert!((m.throughput.requests_per_s / 50.0 - 1.0).abs() < 0.03);
+    assert!((m.offered_per_s / 50.0 - 1.0).abs() < 0.03);
+}
+
+#[test]
+fn a_run_that_measured_nothing_says_so_and_has_no_nan() {
+    let mut load = Load::chat(0.5, 50);
+    load.config.warmup = Warmup::Requests(50);
+    let m = simulate(&load, 1);
+    assert_eq!(m.warnings, [Warning::NothingMeasured { arrived: 50 }]);
+    assert!(m.ttft.is_none());
+    let json = serde_json::to_string(&m).unwrap();
+    assert!(!json.contains("NaN"));
+    assert_eq!(m.attainment.unwrap().share(), None);
+}
+
+#[test]
+fn the_series_keeps_512_to_1024_points_on_its_grid() {
+    for requests in [2000, 30_000] {
+        let series = simulate(&Load::mm1(0.5, requests), 1).series;
+        let n = series.points().len();
+        assert!((512..=1024).contains(&n), "{n}");
+        let interval = series.interval().as_ps();
+        for (i, point) in series.points().iter().enumerate() {
+            assert_eq!(point.time.as_ps(), i as u64 * interval);
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Did the system keep up, and if not, what held it back?
+//!
+//! **State.** What tells overload from a passing queue is the number of requests in the system, N: it returns when
+//! the load is below capacity and grows in proportion to the arrivals when it is above. N is compared between the ends
+//! of 16 equal segments of the arrival window, from the moment the system has turned over once (as many requests ended
+//! as are inside; at most half the window is skipped so) to the last arrival. Under overload the 16 increments
+//! are independent with a positive mean; at load 1 their mean is zero; below it they cancel (a queue that rose must fall),
+//! so that Student's t of their mean is conservative: *overloaded* when it passes 2.6 (one-sided 1 %) and at least 2 % of
+//! the arrivals pile up. The increments carry the burstiness of the arrivals with them, so bursts widen the noise
+//! instead of passing for growth, and a short run, which has few arrivals per segment, does not reach significance:
+//! it is *backlogged* from t = 1.35 (10 %) on.
+//! A slow fill of the decode batch is not overload: when the window is shorter than four mean E2E latencies and
+//! less than half of the growth is in queues, the answer is *backlogged* too.
+//!
+//! **Bottleneck**, for systems that are not stable: the stage whose population grew most between the first and the
+//! last quarter of those samples, and then the resource this stage waits for: KV blocks when they are (nearly) all
+//! taken, the link when it is always sending, the GPUs when they are always busy, otherwise an admission limit.
+
+use super::result::{Bottleneck, PoolMetrics, State, Verdict};
+use super::series::{Point, Series};
+use crate::cluster::Role;
+use crate::sim::PoolSample;
+use crate::units::SimTime;
+
+/// Segments of the window.
+const SEGMENTS: usize = 16;
+
+/// Student's t with 15 degrees of freedom, one-sided 1 %.
+const PROVEN: f64 = 2.6;
+
+/// The same at 10 %.
+const SUSPECTED: f64 = 1.35;
+
+/// Least share of the arrivals that must pile up to call it growth.
+const LEAST_SHARE: f64 = 0.02;
+
+/// Share of KV blocks in use from which a pool counts as full: the next request often needs the rest.
+const KV_FULL: f64 = 0.85;
+
+/// Share of time from which a resource counts as saturated.
+const SATURATED: f64 = 0.9;
+
+/// Growth of the number in the system.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Growth {
+    /// Per arrival.
+    pub(super) share: f64,
+    /// In standard errors.
+    pub(super) sigmas: f64,
+}
+
+/// What the verdict is drawn from.
+#[derive(Debug)]
+pub(super) struct Evidence<'a> {
+    pub(super) series: &'a Series,
+    /// Start of the measured window and last arrival.
+    pub(super) window: (SimTime, SimTime),
+    pub(super) roles: &'a [Role],
+    pub(super) pools: &'a [PoolMetrics],
+    /// Mean E2E of measured requests in seconds.
+    pub(super) mean_e2e_s: Option<f64>,
+    /// Whether sequences were preempted for lack of KV blocks more than now and then.
+    pub(super) preempting: bool,
+}
+
+/// Populations of the stages: means over some samples.
+#[derive(Debug, Clone, Copy, Default)]
+struct Stages {
+    held: f64,
+    waiting: f64,
+    prefilling: f64,
+    handing_off: f64,
+    decoding: f64,
+}
+
+/// Draws the verdict.
+pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
+    let (start, end) = evidence.window;
+    let in_window: Vec<(&Point, &[PoolSample])> = evidence
+        .series
+        .iter()
+        .filter(|(p, _)| start <= p.time && p.time <= end)
+        .collect();
+    let points: Vec<Point> = in_window.iter().map(|(p, _)| **p).collect();
+    let from = turned_over(&points);
+    let growth = growth(&points[from..]);
+    let (before, after) = quarters(&in_window[from..]);
+    let mut state = classify(growth);
+    let window_s = (end.saturating_since(start)).as_secs_f64();
+    let filling = evidence.mean_e2e_s.is_some_and(|e2e| window_s < 4.0 * e2e)
+        && queued(after) - queued(before) < 0.5 * (total(after) - total(before));
+    if state == State::Overloaded && filling {
+        state = State::Backlogged;
+    }
+    Verdict {
+        state,
+        bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after)),
+        piling_up: growth.share,
+        growth_sigmas: growth.sigmas,
+    }
+}
+
+/// The first point at which as many requests have ended as are inside, but at most the middle one.
+fn turned_over(points: &[Point]) -> usize {
+    let half = points.len() / 2;
+    points
+        .iter()
+        .position(|p| p.ended >= p.arrived - p.ended)
+        .map_or(half, |at| at.min(half))
+}
+
+/// Growth of `arrived − ended` over the points.
+pub(super) fn growth(points: &[Point]) -> Growth {
+    let segments = SEGMENTS.min(points.len().saturating_sub(1));
+    if segments < 2 {
+        return Growth::default();
+    }
+    let inside = |p: &Point| p.arrived as f64 - p.ended as f64;
+    let ends: Vec<&Point> = (0..=segments)
+        .map(|i| &points[i * (points.len() - 1) / segments])
+        .collect();
+    let increments: Vec<f64> = ends
+        .windows(2)
+        .map(|pair| inside(pair[1]) - inside(pair[0]))
+        .collect();
+    let n = segments as f64;
+    let mean = increments.iter().sum::<f64>() / n;
+    let variance = increments.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    // N is a count: an increment is never known better than to half a request.
+    let error = (variance.max(0.25) / n).sqrt();
+    let arrivals = (ends[segments].arrived - ends[0].arrived).max(1);
+    Growth {
+        share: mean * n / arrivals as f64,
+        sigmas: mean / error,
+    }
+}
+
+/// The state that growth alone suggests.
+pub(super) fn classify(growth: Growth) -> State {
+    if growth.share < LEAST_SHARE || growth.sigmas < SUSPECTED {
+        State::Stable
+    } else if growth.sigmas < PROVEN {
+        State::Backlogged
+    } else {
+        State::Overloaded
+    }
+}
+
+/// Mean populations in the first and the last quarter.
+fn quarters(rows: &[(&Point, &[PoolSample])]) -> (Stages, Stages) {
+    let quarter = rows.len().div_ceil(4);
+    (
+        mean_stages(&rows[..quarter]),
+        mean_stages(&rows[rows.len() - quarter..]),
+    )
+}
+
+fn mean_stages(rows: &[(&Point, &[PoolSample])]) -> Stages {
+    let n = rows.len().max(1) as f64;
+    let mean =
+        |count: fn(&PoolSample) -> u64| rows.iter().flat_map(|(_, p)| *p).map(count).sum::<u64>();
+    let [waiting, prefilling, handing_off, decoding] = [
+        mean(|p| p.waiting),
+        mean(|p| p.prefilling),
+        mean(|p| p.handing_off),
+        mean(|p| p.decoding),
+    ]
+    .map(|sum| sum as f64 / n);
+    let inside: u64 = rows.iter().map(|(p, _)| p.arrived - p.ended).sum();
+    let placed = waiting + prefilling + handing_off + decoding;
+    Stages {
+        held: (inside as f64 / n - placed).max(0.0),
+        waiting,
+        prefilling,
+        handing_off,
+        decoding,
+    }
+}
+
+fn queued(stages: Stages) -> f64 {
+    stages.held + stages.waiting + stages.handing_off
+}
+
+fn total(stages: Stages) -> f64 {
+    queued(stages) + stages.prefilling + stages.decoding
+}
+
+/// The resource that the stage which grew most waits for.
+fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages) -> Bottleneck {
+    let pools = || evidence.roles.iter().zip(evidence.pools);
+    let full = |pool: &PoolMetrics| pool.kv_mean.is_some_and(|kv| kv >= KV_FULL);
+    let decode_full = pools().any(|(role, pool)| *role != Role::Prefill && full(pool));
+    let kv = decode_full || evidence.preempting;
+    let handing_off = after.handing_off - before.handing_off;
+    let waiting = after.waiting - before.waiting;
+    let decoding = after.decoding - before.decoding;
+    let held = after.held - before.held;
+    let sending = pools().any(|(_, pool)| pool.link_busy >= SATURATED);
+    // A full prefill pool waits for its hand-offs, so a queue before it is a queue for what comes after.
+    let pinned = pools().any(|(role, pool)| *role == Role::Prefill && full(pool));
+    let largest = handing_off.max(waiting).max(decoding).max(held);
+    if largest <= held {
+        Bottleneck::Admission
+    } else if largest <= handing_off || (largest <= waiting && pinned) {
+        match (sending, kv) {
+            (true, _) => Bottleneck::TransferLink,
+            (false, true) => Bottleneck::DecodeKv,
+            (false, false) => Bottleneck::Admission,
+        }
+    } else if largest <= decoding {
+        if kv {
+            Bottleneck::DecodeKv
+        } else {
+            Bottleneck::DecodeBandwidth
+        }
+    } else {
+        prompt_queue(evidence, kv)
+    }
+}
+
+/// What prompts wait for, when theirs is the queue that grows.
+fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
+    // The busiest pool that computes prompts.
+    let Some((role, pool)) = evidence
+        .roles
+        .iter()
+        .zip(evidence.pools)
+        .filter(|(role, _)| **role != Role::Decode)
+        .max_by(|a, b| a.1.busy.total_cmp(&b.1.busy))
+    else {
+        return Bottleneck::Admission;
+    };
+    let prompts = pool.busy_prefill + pool.busy_mixed;
+    if *role == Role::Both && kv {
+        Bottleneck::DecodeKv
+    } else if pool.busy >= SATURATED && (*role == Role::Prefill || prompts >= 0.5 * pool.busy) {
+        Bottleneck::PrefillCompute
+    } else {
+        // GPUs with time to spare, or busy with decodes while blocks are left: a limit keeps prompts out.
+        Bottleneck::Admission
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::testing::{Load, simulate};
+
+    /// States of M/M/1 runs of `requests` at `load` over 40 seeds: stable, backlogged, overloaded.
+    fn mm1(load: f64, requests: u32) -> [u32; 3] {
+        let mut states = [0; 3];
+        for seed in 0..40 {
+            let metrics = simulate(&Load::mm1(load, requests), seed);
+            states[metrics.verdict.state as usize] += 1;
+        }
+        states
+    }
+
+    #[test]
+    fn mm1_at_half_load_is_stable() {
+        for requests in [100, 300, 3000] {
+            let [stable, _, overloaded] = mm1(0.5, requests);
+            assert!(
+                stable >= 38 && overloaded == 0,
+                "{requests}: {stable}, {overloaded}"
+            );
+        }
+    }
+
+    #[test]
+    fn mm1_at_nine_tenths_is_not_overloaded() {
+        for requests in [200, 1000, 5000] {
+            let [stable, backlogged, overloaded] = mm1(0.9, requests);
+            assert!(
+                stable >= 34,
+                "{requests}: {stable} {backlogged} {overloaded}"
+            );
+            assert!(
+                overloaded <= 1,
+                "{requests}: {stable} {backlogged} {overloaded}"
+            );
+        }
+    }
+
+    #[test]
+    fn mm1_beyond_capacity_is_overloaded_and_a_short_run_at_least_backlogged() {
+        assert_eq!(mm1(1.2, 3000), [0, 0, 40]);
+        let [stable, backlogged, overloaded] = mm1(1.5, 200);
+        assert!(stable <= 3, "{stable} {backlogged} {overloaded}");
+    }
+
+    #[test]
+    fn bursts_below_capacity_are_not_overload() {
+        let mut overloaded = 0;
+        for seed in 0..40 {
+            let load = Load {
+                burst: 50,
+                ..Load::mm1(0.6, 3000)
+            };
+            overloaded += u32::from(simulate(&load, seed).verdict.state == State::Overloaded);
+        }
+        assert!(overloaded <= 1, "{overloaded} of 40");
+    }
+
+    #[test]
+    fn a_decode_batch_that_fills_is_not_overload() {
+        // 1000 requests inside at rest, which the run needs two thirds of its length to reach.
+        let load = Load {
+            output_tokens: 1001,
+            tpot_ms: 20.0,
+            ..Load::mm1(0.5, 1500)
+        };
+        for seed in 0..10 {
+            let metrics = simulate(&load, seed);
+            assert_ne!(
+                metrics.verdict.state,
+                State::Overloaded,
+                "{:?}",
+                metrics.verdict
+            );
+        }
+    }
+
+    #[test]
+    fn an_overloaded_prefill_server_is_named() {
+        let metrics = simulate(&Load::mm1(1.3, 2000), 7);
+        assert_eq!(metrics.verdict.bottleneck, Some(Bottleneck::PrefillCompute));
+        assert!(
+            (metrics.verdict.piling_up - (1.0 - 1.0 / 1.3)).abs() < 0.06,
+            "{:?}",
+            metrics.verdict
+        );
+    }
+
+    #[test]
+    fn too_few_points_show_no_growth() {
+        assert_eq!(growth(&[]), Growth::default());
+        assert_eq!(classify(Growth::default()), State::Stable);
+    }
+}

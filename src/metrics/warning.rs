@@ -1,0 +1,165 @@
+//! What a reader must know before trusting a figure: seen, why it matters, what to do.
+
+use serde::Serialize;
+
+use super::result::Counts;
+
+/// A reason to read a run's figures with care.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Warning {
+    /// Nothing arrived after the warm-up.
+    NothingMeasured {
+        /// How many arrived in all.
+        arrived: u64,
+    },
+    /// Arrivals lasted only a few mean E2E latencies.
+    HorizonTooShort {
+        /// Length of the arrival window in seconds.
+        window_s: f64,
+        /// Mean E2E latency in seconds.
+        e2e_s: f64,
+    },
+    /// The warm-up takes a large share of the run.
+    LongWarmup {
+        /// Requests left out.
+        warmup: u64,
+        /// All requests.
+        arrived: u64,
+    },
+    /// Too few requests for tail percentiles.
+    FewRequests {
+        /// Measured requests with a first token.
+        count: u64,
+    },
+    /// The cluster refused requests.
+    Rejected {
+        /// How many.
+        rejected: u64,
+        /// Of how many.
+        measured: u64,
+    },
+    /// Requests were cut off by the horizon.
+    Unfinished {
+        /// How many.
+        unfinished: u64,
+        /// Of how many.
+        measured: u64,
+    },
+    /// KV blocks ran out and sequences were computed again.
+    Preempted {
+        /// Preemptions of measured requests.
+        preemptions: u64,
+        /// Measured requests.
+        measured: u64,
+    },
+}
+
+impl Warning {
+    /// What was seen.
+    #[must_use]
+    pub fn seen(&self) -> String {
+        match *self {
+            Self::NothingMeasured { arrived } => {
+                format!("no request arrived after the warm-up ({arrived} arrived in all)")
+            }
+            Self::HorizonTooShort { window_s, e2e_s } => format!(
+                "arrivals last {window_s:.3} s, only {:.1} times the mean E2E of {e2e_s:.3} s",
+                window_s / e2e_s
+            ),
+            Self::LongWarmup { warmup, arrived } => format!(
+                "the warm-up leaves out {warmup} of {arrived} requests ({:.0} %)",
+                percent(warmup, arrived)
+            ),
+            Self::FewRequests { count } => {
+                format!("percentiles of TTFT rest on {count} requests")
+            }
+            Self::Rejected { rejected, measured } => {
+                format!("{rejected} of {measured} requests were rejected")
+            }
+            Self::Unfinished {
+                unfinished,
+                measured,
+            } => format!("{unfinished} of {measured} requests were unfinished at the horizon"),
+            Self::Preempted {
+                preemptions,
+                measured,
+            } => format!("{preemptions} preemptions over {measured} requests"),
+        }
+    }
+
+    /// Why it matters.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::NothingMeasured { .. } => "there is nothing to take a mean of",
+            Self::HorizonTooShort { .. } => "the system hardly had time to fill",
+            Self::LongWarmup { .. } => "most of the simulated load is not measured",
+            Self::FewRequests { .. } => "p99 of fewer than 100 values is close to the largest one",
+            Self::Rejected { .. } => {
+                "they need more KV blocks than an instance has, and count as missed"
+            }
+            Self::Unfinished { .. } => {
+                "latencies cover only those that finished; they count as missed"
+            }
+            Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::NothingMeasured { .. } => "raise workload.requests or lower workload.warmup",
+            Self::HorizonTooShort { .. } | Self::FewRequests { .. } => "raise workload.requests",
+            Self::LongWarmup { .. } => "lower workload.warmup or raise workload.requests",
+            Self::Rejected { .. } => "give the pool more KV memory or cap the prompt length",
+            Self::Unfinished { .. } => "raise the horizon or lower the rate",
+            Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
+        }
+    }
+
+    /// Typical signs, from the counts of a run.
+    pub(super) fn from_counts(counts: &Counts, preemptions: u64, with_ttft: u64) -> Vec<Self> {
+        let mut out = Vec::new();
+        let measured = counts.measured;
+        if measured == 0 {
+            out.push(Self::NothingMeasured {
+                arrived: counts.arrived,
+            });
+            return out;
+        }
+        if counts.warmup * 5 > counts.arrived {
+            out.push(Self::LongWarmup {
+                warmup: counts.warmup,
+                arrived: counts.arrived,
+            });
+        }
+        if with_ttft < 100 {
+            out.push(Self::FewRequests { count: with_ttft });
+        }
+        if counts.rejected > 0 {
+            out.push(Self::Rejected {
+                rejected: counts.rejected,
+                measured,
+            });
+        }
+        if counts.unfinished > 0 {
+            out.push(Self::Unfinished {
+                unfinished: counts.unfinished,
+                measured,
+            });
+        }
+        if preemptions * 20 > measured {
+            out.push(Self::Preempted {
+                preemptions,
+                measured,
+            });
+        }
+        out
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole as f64
+}

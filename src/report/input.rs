@@ -1,0 +1,73 @@
+//! What the caller hands over: the runs of an experiment and their names.
+
+use crate::metrics::{RunMetrics, Slo};
+
+/// An experiment's results: systems × axis values × seeds.
+///
+/// All systems of an axis value and seed saw the same arrivals and lengths, so their differences are paired.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Name of the scenario.
+    pub name: String,
+    /// The question it asks, printed above the answer.
+    pub question: Option<String>,
+    /// The promise; none means no attainment.
+    pub slo: Option<Slo>,
+    /// The systems, in the scenario's order, which is the order of every table, legend and colour.
+    pub systems: Vec<SystemInfo>,
+    /// What varies between points.
+    pub axis: Axis,
+    /// Results, in any order; at most one per (point, system, seed).
+    pub runs: Vec<Run>,
+    /// Lines to print with the answer: what a reader announced, what a model assumed.
+    pub notes: Vec<String>,
+}
+
+/// A system under comparison.
+#[derive(Debug, Clone)]
+pub struct SystemInfo {
+    /// Name in the scenario.
+    pub name: String,
+    /// What it is in a few words: `3 x a100-80g-sxm tp1` or `1P1D, tp2 + tp1, a100-80g-sxm`.
+    pub layout: String,
+    /// GPUs in all. When it varies along the axis, the count of the first point.
+    pub gpus: u32,
+}
+
+/// The swept key and its values; a single run has one value.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    /// Key path as in the scenario: `workload.rate`. For a single run, any name: it is not printed.
+    pub key: String,
+    /// Unit of the values for charts: `requests/s`, `tokens`; empty for none.
+    pub unit: String,
+    /// Whether the values are arrival rates of the whole cluster in requests per second.
+    pub is_rate: bool,
+    /// The values, in the order of the sweep.
+    pub values: Vec<AxisValue>,
+}
+
+/// One value of the axis.
+#[derive(Debug, Clone)]
+pub struct AxisValue {
+    /// As written in the scenario: `1.5 /s`.
+    pub label: String,
+    /// As a number, for charts; none for a value that is not one.
+    pub value: Option<f64>,
+    /// Offered arrival rate in requests per second; none when it is the recorded one of a trace (the report then
+    /// prints the rate seen in the run).
+    pub rate_per_s: Option<f64>,
+}
+
+/// One run: a system, a point of the axis, a seed.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// Index into [`Report::systems`].
+    pub system: usize,
+    /// Index into [`Axis::values`].
+    pub point: usize,
+    /// Seed of the run.
+    pub seed: u64,
+    /// What came out.
+    pub metrics: RunMetrics,
+}
