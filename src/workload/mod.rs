@@ -3,6 +3,17 @@
 //! Whatever the source, the simulation sees an iterator of [`RequestSpec`] in order of arrival and pulls it one
 //! request ahead, so a generated workload of any length needs no memory.
 
+pub mod arrivals;
+mod draw;
+mod error;
+mod generate;
+pub mod lengths;
 mod request;
+pub mod trace;
 
+pub use arrivals::ArrivalProcess;
+pub use error::WorkloadError;
+pub use generate::{Generated, Workload};
+pub use lengths::LengthModel;
 pub use request::RequestSpec;
+pub use trace::{Format, ReadOptions, ReadReport, Trace, TraceError, read_trace};
