@@ -68,12 +68,17 @@ fn imports(text: &str) -> Vec<String> {
         let end = path.find(|c: char| !c.is_alphanumeric() && c != '_');
         path[..end.unwrap_or(path.len())].to_owned()
     };
-    found.iter().map(first_word).filter(|name| !name.is_empty()).collect()
+    found
+        .iter()
+        .map(first_word)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// Every import of `module` (a file's text) that does not point down.
 fn violations(module: &str, text: &str) -> Vec<String> {
-    let own = layer(module).unwrap_or_else(|| panic!("the module `{module}` has no layer in this test"));
+    let own =
+        layer(module).unwrap_or_else(|| panic!("the module `{module}` has no layer in this test"));
     imports(text)
         .into_iter()
         .filter(|target| target != module)
@@ -99,10 +104,17 @@ fn imports_point_down_only() {
             continue;
         }
         for target in violations(module, &fs::read_to_string(path).unwrap()) {
-            wrong.push(format!("src/{}: imports crate::{target}", relative.display()));
+            wrong.push(format!(
+                "src/{}: imports crate::{target}",
+                relative.display()
+            ));
         }
     }
-    assert!(wrong.is_empty(), "imports that do not point down:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "imports that do not point down:\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]

@@ -89,7 +89,10 @@ impl Filler<'_> {
         let disaggregated = system.policy == Policy::Disaggregated;
         self.tuning(path, system, engine);
         let routers: &[(&str, &str)] = if disaggregated {
-            &[("prefill", engine.routers[0]), ("decode", engine.routers[1])]
+            &[
+                ("prefill", engine.routers[0]),
+                ("decode", engine.routers[1]),
+            ]
         } else {
             &[("prefill", engine.routers[0])]
         };
@@ -104,7 +107,8 @@ impl Filler<'_> {
                 FirstToken::Decode => "decode",
             };
             self.default(&format!("{path}.first_token"), word);
-            if matches!(&system.transfer, Some(t) if matches!(t.link, super::schema::WordOr::Map(_))) {
+            if matches!(&system.transfer, Some(t) if matches!(t.link, super::schema::WordOr::Map(_)))
+            {
                 self.default(&format!("{path}.transfer.link.latency"), "10 us");
             }
         }
@@ -114,7 +118,8 @@ impl Filler<'_> {
             self.default(&format!("{pool_path}.pp"), 1);
             if pool.latency.is_none() && system.latency.is_none() && scenario.latency.is_none() {
                 let model = system.model.as_deref().or(scenario.model.as_deref());
-                let published = has_polynomial(engine.polynomial_set, model.unwrap_or_default(), pool);
+                let published =
+                    has_polynomial(engine.polynomial_set, model.unwrap_or_default(), pool);
                 let word = if published { "polynomial" } else { "roofline" };
                 self.default(&format!("{pool_path}.latency"), word);
             }
@@ -136,13 +141,41 @@ impl Filler<'_> {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
         let rest: [(&str, bool, Value); 7] = [
-            ("max_step_prompts", every_pool_has(|p| p.max_step_prompts.is_some()), engine.max_step_prompts.into()),
-            ("max_seqs", every_pool_has(|p| p.max_seqs.is_some()), engine.max_seqs.into()),
-            ("max_decode_context", every_pool_has(|p| p.max_decode_context.is_some()), context),
-            ("block_tokens", every_pool_has(|p| p.block_tokens.is_some()), engine.block_tokens.into()),
-            ("memory_fraction", every_pool_has(|p| p.memory_fraction.is_some()), engine.memory_fraction.into()),
-            ("kv_watermark", every_pool_has(|p| p.kv_watermark.is_some()), engine.kv_watermark.into()),
-            ("kv_blocks", every_pool_has(|p| p.kv_blocks.is_some()), "fit".into()),
+            (
+                "max_step_prompts",
+                every_pool_has(|p| p.max_step_prompts.is_some()),
+                engine.max_step_prompts.into(),
+            ),
+            (
+                "max_seqs",
+                every_pool_has(|p| p.max_seqs.is_some()),
+                engine.max_seqs.into(),
+            ),
+            (
+                "max_decode_context",
+                every_pool_has(|p| p.max_decode_context.is_some()),
+                context,
+            ),
+            (
+                "block_tokens",
+                every_pool_has(|p| p.block_tokens.is_some()),
+                engine.block_tokens.into(),
+            ),
+            (
+                "memory_fraction",
+                every_pool_has(|p| p.memory_fraction.is_some()),
+                engine.memory_fraction.into(),
+            ),
+            (
+                "kv_watermark",
+                every_pool_has(|p| p.kv_watermark.is_some()),
+                engine.kv_watermark.into(),
+            ),
+            (
+                "kv_blocks",
+                every_pool_has(|p| p.kv_blocks.is_some()),
+                "fit".into(),
+            ),
         ];
         for (key, set_in_every_pool, value) in rest {
             if !set_in_every_pool {

@@ -118,6 +118,18 @@ impl Document {
         self.apply(path, value, text, Origin::Sweep);
     }
 
+    /// Whether a `--set` flag has set this key, or a map it lies in.
+    #[must_use]
+    pub fn is_set_by_flag(&self, path: &str) -> bool {
+        let by_flag = |o: &Override| o.origin == Origin::Flag && is_prefix(&o.path, path);
+        self.overrides.iter().any(by_flag)
+    }
+
+    /// Lets `fill` add defaults to the tree.
+    pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Value)) {
+        fill(&mut self.tree);
+    }
+
     /// Takes a top-level section out of the tree.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.tree
@@ -126,12 +138,30 @@ impl Document {
     }
 
     fn apply(&mut self, path: &str, value: Value, text: String, origin: Origin) {
-        set(&mut self.tree, path, value);
+        match path.strip_prefix("sweep.") {
+            // Axes are keyed by whole paths; `--set sweep.workload.rate=[…]` replaces one of them.
+            Some(axis) => {
+                let axes = self.axes_with(axis, value);
+                set(&mut self.tree, "sweep", axes);
+            }
+            None => set(&mut self.tree, path, value),
+        }
         self.overrides.push(Override {
             path: path.to_owned(),
             text,
             origin,
         });
+    }
+
+    /// The sweep section with one axis replaced or added.
+    fn axes_with(&self, axis: &str, value: Value) -> Value {
+        let mut axes = self
+            .get("sweep")
+            .and_then(Value::as_mapping)
+            .cloned()
+            .unwrap_or_default();
+        axes.insert(axis.into(), value);
+        Value::Mapping(axes)
     }
 
     /// Makes a problem about the key at `path`, with the place it was written: the file's line, the `--set` flag, or
@@ -156,13 +186,13 @@ impl Document {
 
 /// The value at a dotted key path.
 #[must_use]
-pub fn get<'v>(tree: &'v Value, path: &str) -> Option<&'v Value> {
+pub(super) fn get<'v>(tree: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.')
         .try_fold(tree, |node, key| node.as_mapping()?.get(key))
 }
 
 /// Puts `value` at a dotted key path, making maps on the way; a word on the way gives place to a map.
-pub fn set(tree: &mut Value, path: &str, value: Value) {
+pub(super) fn set(tree: &mut Value, path: &str, value: Value) {
     let mut node = tree;
     for key in path.split('.') {
         if !node.is_mapping() {
@@ -185,7 +215,7 @@ fn is_prefix(prefix: &str, path: &str) -> bool {
 
 /// A value on one line, for messages.
 #[must_use]
-pub fn inline(value: &Value) -> String {
+pub(super) fn inline(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "null".to_owned(),

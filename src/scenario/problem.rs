@@ -10,6 +10,8 @@ enum Place {
     File(PathBuf, Option<(usize, usize)>),
     /// In a command-line flag, as typed.
     Flag(String),
+    /// In another file, which the message names itself.
+    Elsewhere,
 }
 
 /// One thing wrong: the place, the key path, and what was seen, what is allowed.
@@ -35,6 +37,15 @@ impl Problem {
         }
     }
 
+    /// A problem with another file (a trace), whose message says where.
+    pub(super) fn elsewhere(message: impl Into<String>) -> Self {
+        Self {
+            place: Place::Elsewhere,
+            key: String::new(),
+            message: message.into(),
+        }
+    }
+
     /// A problem with a `--set` flag; `key` may be empty.
     pub(super) fn in_flag(flag: &str, key: &str, message: impl Into<String>) -> Self {
         Self {
@@ -53,6 +64,7 @@ impl fmt::Display for Problem {
             }
             Place::File(path, None) => write!(f, "{}: ", path.display())?,
             Place::Flag(flag) => write!(f, "--set {flag}: ")?,
+            Place::Elsewhere => {}
         }
         if !self.key.is_empty() {
             write!(f, "{}: ", self.key)?;

@@ -5,7 +5,7 @@ mod pool;
 mod system;
 mod workload;
 
-pub(super) use workload::TraceCache;
+pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;
 use super::experiment::{OutputChoice, Point};
@@ -85,9 +85,11 @@ impl<'d> Builder<'d> {
             });
         }
         let attainment = slo.attainment.unwrap_or_default();
-        self.require(attainment > 0.0 && attainment <= 1.0, "slo.attainment", || {
-            format!("is {attainment}, expected a share above 0 and at most 1, such as 0.9")
-        });
+        self.require(
+            attainment > 0.0 && attainment <= 1.0,
+            "slo.attainment",
+            || format!("is {attainment}, expected a share above 0 and at most 1, such as 0.9"),
+        );
         Some(Slo {
             ttft: slo.ttft.map(|span| span.0),
             tpot: slo.tpot.map(|span| span.0),

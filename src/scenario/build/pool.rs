@@ -40,10 +40,16 @@ impl Builder<'_> {
     ) -> Option<PoolSpec> {
         let path = format!("{}.{key}", context.path);
         let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
-        for (key, value, most) in [("instances", pool.instances, MAX_INSTANCES), ("tp", tp, MAX_DEGREE), ("pp", pp, MAX_DEGREE)] {
-            self.require((1..=most).contains(&value), &format!("{path}.{key}"), || {
-                format!("is {value}, expected 1 to {most}")
-            });
+        for (key, value, most) in [
+            ("instances", pool.instances, MAX_INSTANCES),
+            ("tp", tp, MAX_DEGREE),
+            ("pp", pp, MAX_DEGREE),
+        ] {
+            self.require(
+                (1..=most).contains(&value),
+                &format!("{path}.{key}"),
+                || format!("is {value}, expected 1 to {most}"),
+            );
         }
         let gpu = hardware::gpu(&pool.gpu)
             .map_err(|error| self.wrong(&format!("{path}.gpu"), error.to_string()))
@@ -72,7 +78,11 @@ impl Builder<'_> {
             tp,
             pp,
             latency,
-            batch: if chunked { BatchRule::DecodeFirst } else { BatchRule::PrefillFirst },
+            batch: if chunked {
+                BatchRule::DecodeFirst
+            } else {
+                BatchRule::PrefillFirst
+            },
             limits,
             kv,
         })
@@ -84,22 +94,48 @@ impl Builder<'_> {
         format!("{owner}.{key}")
     }
 
-    fn limits(&mut self, context: &PoolContext<'_>, path: &str, pool: &Pool, tuning: &Tuning, chunked: bool) -> StepLimits {
+    fn limits(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        chunked: bool,
+    ) -> StepLimits {
         let mut at_least_one = |key: &str, value: Option<u32>, in_pool: bool| {
             let value = value.unwrap_or(1);
             let key = Self::tuning_path(context, path, in_pool, key);
-            self.require(value > 0, &key, || "is 0, expected a whole number of at least 1".to_owned());
+            self.require(value > 0, &key, || {
+                "is 0, expected a whole number of at least 1".to_owned()
+            });
             value
         };
-        let budget = at_least_one("chunk_budget", tuning.chunk_budget, pool.chunk_budget.is_some());
-        let tokens = at_least_one("max_step_tokens", tuning.max_step_tokens, pool.max_step_tokens.is_some());
-        let prompts = at_least_one("max_step_prompts", tuning.max_step_prompts, pool.max_step_prompts.is_some());
+        let budget = at_least_one(
+            "chunk_budget",
+            tuning.chunk_budget,
+            pool.chunk_budget.is_some(),
+        );
+        let tokens = at_least_one(
+            "max_step_tokens",
+            tuning.max_step_tokens,
+            pool.max_step_tokens.is_some(),
+        );
+        let prompts = at_least_one(
+            "max_step_prompts",
+            tuning.max_step_prompts,
+            pool.max_step_prompts.is_some(),
+        );
         let seqs = at_least_one("max_seqs", tuning.max_seqs, pool.max_seqs.is_some());
         let max_decode_context = match tuning.max_decode_context {
             Some(Limit::AtMost(tokens)) => Some(tokens),
             Some(Limit::Unlimited) | None => None,
         };
-        let key = Self::tuning_path(context, path, pool.max_decode_context.is_some(), "max_decode_context");
+        let key = Self::tuning_path(
+            context,
+            path,
+            pool.max_decode_context.is_some(),
+            "max_decode_context",
+        );
         self.require(max_decode_context != Some(0), &key, || {
             "is 0, expected a whole number of at least 1 or `unlimited`".to_owned()
         });
@@ -125,15 +161,21 @@ impl Builder<'_> {
         let fraction = tuning.memory_fraction.unwrap_or(1.0);
         let watermark = tuning.kv_watermark.unwrap_or(0.0);
         let key = |in_pool: bool, key: &str| Self::tuning_path(context, path, in_pool, key);
-        self.require(block_tokens > 0, &key(pool.block_tokens.is_some(), "block_tokens"), || {
-            "is 0, expected a whole number of at least 1 token per block".to_owned()
-        });
-        self.require(fraction > 0.0 && fraction <= 1.0, &key(pool.memory_fraction.is_some(), "memory_fraction"), || {
-            format!("is {fraction}, expected a share above 0 and at most 1, such as 0.9")
-        });
-        self.require((0.0..1.0).contains(&watermark), &key(pool.kv_watermark.is_some(), "kv_watermark"), || {
-            format!("is {watermark}, expected a share from 0 to below 1, such as 0.01")
-        });
+        self.require(
+            block_tokens > 0,
+            &key(pool.block_tokens.is_some(), "block_tokens"),
+            || "is 0, expected a whole number of at least 1 token per block".to_owned(),
+        );
+        self.require(
+            fraction > 0.0 && fraction <= 1.0,
+            &key(pool.memory_fraction.is_some(), "memory_fraction"),
+            || format!("is {fraction}, expected a share above 0 and at most 1, such as 0.9"),
+        );
+        self.require(
+            (0.0..1.0).contains(&watermark),
+            &key(pool.kv_watermark.is_some(), "kv_watermark"),
+            || format!("is {watermark}, expected a share from 0 to below 1, such as 0.01"),
+        );
         if self.problems.len() > before {
             return None;
         }
@@ -141,8 +183,10 @@ impl Builder<'_> {
             KvBlocks::Unlimited => None,
             KvBlocks::Blocks(blocks) => {
                 let key = key(pool.kv_blocks.is_some(), "kv_blocks");
-                self.require(blocks > 0, &key, || "is 0, expected a whole number of at least 1, `fit` or `unlimited`".to_owned())
-                    .then_some(())?;
+                self.require(blocks > 0, &key, || {
+                    "is 0, expected a whole number of at least 1, `fit` or `unlimited`".to_owned()
+                })
+                .then_some(())?;
                 Some(blocks)
             }
             KvBlocks::Fit => {
@@ -150,12 +194,23 @@ impl Builder<'_> {
                 let plan = MemoryPlan {
                     memory_bytes: gpu.memory_bytes,
                     fraction,
-                    activation_bytes: activation_estimate(&context.model, tp, limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS)),
+                    activation_bytes: activation_estimate(
+                        &context.model,
+                        tp,
+                        limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS),
+                    ),
                     weights: WeightDtype::Bf16,
                     kv: KvDtype::Bf16,
                 };
-                let fit = kv_capacity(&context.model, Parallelism::new(tp, pool.pp.unwrap_or(1)), &plan);
-                let tokens = fit.map_err(|error| self.wrong(path, format!("{error} ({})", gpu.name))).ok()?.tokens;
+                let fit = kv_capacity(
+                    &context.model,
+                    Parallelism::new(tp, pool.pp.unwrap_or(1)),
+                    &plan,
+                );
+                let tokens = fit
+                    .map_err(|error| self.wrong(path, format!("{error} ({})", gpu.name)))
+                    .ok()?
+                    .tokens;
                 let blocks = tokens / u64::from(block_tokens);
                 self.require(blocks > 0, path, || {
                     format!("memory for {tokens} KV tokens is left, less than one block of {block_tokens}; use more GPUs (tp, pp)")
@@ -164,10 +219,13 @@ impl Builder<'_> {
                 Some(blocks)
             }
         };
-        self.facts.push((path.to_owned(), match blocks {
-            Some(blocks) => format!("{blocks} KV blocks of {block_tokens} tokens"),
-            None => "unlimited KV memory".to_owned(),
-        }));
+        self.facts.push((
+            path.to_owned(),
+            match blocks {
+                Some(blocks) => format!("{blocks} KV blocks of {block_tokens} tokens"),
+                None => "unlimited KV memory".to_owned(),
+            },
+        ));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -33,8 +33,12 @@ impl Builder<'_> {
             "names no system; write at least one, as in `systems: {colocated: {policy: colocated, pool: {instances: 1, gpu: h100-sxm}}}`"
                 .to_owned()
         });
-        let built: Vec<Option<SystemSpec>> =
-            scenario.systems.0.iter().map(|(name, system)| self.system(name, system)).collect();
+        let built: Vec<Option<SystemSpec>> = scenario
+            .systems
+            .0
+            .iter()
+            .map(|(name, system)| self.system(name, system))
+            .collect();
         built.into_iter().collect()
     }
 
@@ -83,7 +87,10 @@ impl Builder<'_> {
         self.require(found.is_some(), &path, || {
             let near = did_you_mean(name, engine::names());
             let known: Vec<&str> = engine::names().collect();
-            format!("unknown engine `{name}`{near} (allowed: {})", known.join(", "))
+            format!(
+                "unknown engine `{name}`{near} (allowed: {})",
+                known.join(", ")
+            )
         });
         found
     }
@@ -93,11 +100,16 @@ impl Builder<'_> {
             (Some(name), _) => (format!("{path}.model"), name),
             (None, Some(name)) => ("model".to_owned(), name),
             (None, None) => {
-                self.wrong("model", "the key `model` is missing; write a model name such as `model: llama-3.1-8b`");
+                self.wrong(
+                    "model",
+                    "the key `model` is missing; write a model name such as `model: llama-3.1-8b`",
+                );
                 return None;
             }
         };
-        crate::model::model(name).map_err(|error| self.wrong(&path, error.to_string())).ok()
+        crate::model::model(name)
+            .map_err(|error| self.wrong(&path, error.to_string()))
+            .ok()
     }
 
     /// The pools that the policy asks for: key, name for reports, role, pool.
@@ -111,14 +123,20 @@ impl Builder<'_> {
             Policy::Chunked => ("chunked", &[("pool", "chunked", Role::Both)]),
             Policy::Disaggregated => (
                 "disaggregated",
-                &[("prefill", "prefill", Role::Prefill), ("decode", "decode", Role::Decode)],
+                &[
+                    ("prefill", "prefill", Role::Prefill),
+                    ("decode", "decode", Role::Decode),
+                ],
             ),
         };
         let mut found = Vec::new();
         for (key, pool) in defaults::pools(system) {
             match wanted.iter().find(|(wanted, ..)| *wanted == key) {
                 Some((key, label, role)) => found.push((*key, *label, *role, pool)),
-                None => self.wrong(&format!("{path}.{key}"), format!("policy `{name}` has no pool `{key}`; remove it")),
+                None => self.wrong(
+                    &format!("{path}.{key}"),
+                    format!("policy `{name}` has no pool `{key}`; remove it"),
+                ),
             }
         }
         for (key, ..) in wanted {
@@ -140,23 +158,36 @@ impl Builder<'_> {
             }
             Some(WordOr::Map(pair)) => {
                 if !disaggregated && pair.decode.is_some() {
-                    self.wrong(&format!("{path}.decode"), "is for disaggregated systems only; remove it");
+                    self.wrong(
+                        &format!("{path}.decode"),
+                        "is for disaggregated systems only; remove it",
+                    );
                 }
                 let mut phase = |key: &str, word: &Option<String>| match word {
                     Some(word) => self.router(&format!("{path}.{key}"), word),
                     None => Some(RouterRule::LeastTokens),
                 };
-                (phase("prefill", &pair.prefill), phase("decode", &pair.decode))
+                (
+                    phase("prefill", &pair.prefill),
+                    phase("decode", &pair.decode),
+                )
             }
             None => (Some(RouterRule::LeastTokens), Some(RouterRule::LeastTokens)),
         }
     }
 
     fn router(&mut self, path: &str, word: &str) -> Option<RouterRule> {
-        let found = ROUTERS.iter().find(|(name, _)| *name == word).map(|(_, rule)| *rule);
+        let found = ROUTERS
+            .iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, rule)| *rule);
         self.require(found.is_some(), path, || {
             let names = ROUTERS.map(|(name, _)| name);
-            format!("unknown router `{word}`{} (allowed: {})", did_you_mean(word, names), names.join(", "))
+            format!(
+                "unknown router `{word}`{} (allowed: {})",
+                did_you_mean(word, names),
+                names.join(", ")
+            )
         });
         found
     }
@@ -166,7 +197,11 @@ impl Builder<'_> {
         if system.policy != Policy::Disaggregated {
             let only = "is for disaggregated systems only; remove it";
             self.require(system.transfer.is_none(), &key, || only.to_owned());
-            self.require(system.first_token.is_none(), &format!("{path}.first_token"), || only.to_owned());
+            self.require(
+                system.first_token.is_none(),
+                &format!("{path}.first_token"),
+                || only.to_owned(),
+            );
             return Some(INSTANT);
         }
         let Some(transfer) = &system.transfer else {
@@ -180,7 +215,8 @@ impl Builder<'_> {
             WordOr::Map(speed) => {
                 let rate = speed.bandwidth.0;
                 self.require(rate > 0.0, &format!("{key}.bandwidth"), || {
-                    "is zero; write a bandwidth above zero, or `link: none` for no transfer time".to_owned()
+                    "is zero; write a bandwidth above zero, or `link: none` for no transfer time"
+                        .to_owned()
                 });
                 Some(TransferSpec {
                     base: speed.latency.map_or(SimDuration::ZERO, |span| span.0),
@@ -194,17 +230,25 @@ impl Builder<'_> {
     /// the rate of as many links as both ends have.
     fn named_link(&mut self, path: &str, word: &str, system: &System) -> Option<TransferSpec> {
         let kind = LinkKind::from_name(word)
-            .map_err(|error| self.wrong(path, format!("{error}, none, or {{bandwidth: 25 GB/s, latency: 10 us}}")))
+            .map_err(|error| {
+                self.wrong(
+                    path,
+                    format!("{error}, none, or {{bandwidth: 25 GB/s, latency: 10 us}}"),
+                )
+            })
             .ok()?;
         let (prefill, decode) = (system.prefill.as_ref()?, system.decode.as_ref()?);
         // Unknown GPUs are reported with their pool.
         let gpu = |pool: &Pool| -> Option<GpuSpec> { hardware::gpu(&pool.gpu).ok() };
         let (from, to) = (gpu(prefill)?, gpu(decode)?);
-        let link = Link::between(kind, &from, &to, None).map_err(|error| self.wrong(path, error.to_string())).ok()?;
+        let link = Link::between(kind, &from, &to, None)
+            .map_err(|error| self.wrong(path, error.to_string()))
+            .ok()?;
         let gpus = |pool: &Pool| u64::from(pool.tp.unwrap_or(1)) * u64::from(pool.pp.unwrap_or(1));
         let links = gpus(prefill).min(gpus(decode)) as f64;
         Some(TransferSpec {
-            base: SimDuration::from_secs_f64(link.base_seconds).expect("base times of links are a few microseconds"),
+            base: SimDuration::from_secs_f64(link.base_seconds)
+                .expect("base times of links are a few microseconds"),
             bytes_per_sec: link.bytes_per_sec * links,
         })
     }

@@ -1,7 +1,7 @@
 //! The shape of a scenario file, key by key.
 //!
 //! Everything here is what *may be written*: nearly every key is optional, defaults are filled in by
-//! [`defaults`](super::defaults) and checked by [`check`](super::check). Unknown keys are refused. `docs/scenario.md`
+//! `defaults` and checked by `build`. Unknown keys are refused. `docs/scenario.md`
 //! describes each key for people.
 
 mod system;
@@ -13,9 +13,7 @@ pub use system::{
     RooflineLatency, RouterPair, System, Transfer, Tuning,
 };
 pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
-pub use workload::{
-    ArrivalKind, FixedLengths, Gamma, LengthKind, LengthPair, Lognormal, Uniform, Workload,
-};
+pub use workload::{ArrivalKind, FixedLengths, Gamma, Lengths, Workload};
 
 use std::fmt;
 
@@ -195,8 +193,8 @@ mod tests {
 
     #[test]
     fn two_kinds_at_once_are_refused() {
-        let message = problem("workload: {lengths: {fixed: {input: 1, output: 1}, uniform: {}}}");
-        assert!(message.starts_with("workload.lengths"), "{message}");
+        let message = problem("workload: {arrivals: {gamma: {cv: 1}, poisson: {}}}");
+        assert!(message.starts_with("workload.arrivals"), "{message}");
     }
 
     #[test]

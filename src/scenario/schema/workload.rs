@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use super::value::{Rate, Span, Warmup, WordOr};
+use super::value::{Limit, Rate, Span, Warmup, WordOr};
+use crate::workload::lengths::{BandsSpec, MarginalSpec};
 
 /// Generated requests (`lengths`, `arrivals`, `rate`), or a recorded trace (`trace`).
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -17,9 +18,9 @@ pub struct Workload {
     /// Recorded gaps between arrivals are multiplied by this.
     pub time_scale: Option<f64>,
     /// At most that many first requests of the trace.
-    pub limit: Option<u64>,
+    pub limit: Option<Limit>,
     /// A named length distribution, or one by its parameters.
-    pub lengths: Option<WordOr<LengthKind>>,
+    pub lengths: Option<WordOr<Lengths>>,
     /// The arrival process: `poisson`, `constant`, or `{gamma: {cv: 2}}`.
     pub arrivals: Option<WordOr<ArrivalKind>>,
     /// Mean arrival rate of the whole cluster; of a trace, the rate it is rescaled to.
@@ -32,16 +33,22 @@ pub struct Workload {
     pub warmup: Option<Warmup>,
 }
 
-/// Prompt and output lengths by parameters.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LengthKind {
-    /// Every request alike.
-    Fixed(FixedLengths),
-    /// Uniform between two lengths, both included.
-    Uniform(LengthPair<Uniform>),
-    /// Lognormal, input and output independent.
-    Lognormal(LengthPair<Lognormal>),
+/// Prompt and output lengths by parameters: `fixed`, or a distribution each for `input` and `output`.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lengths {
+    /// Every request alike; stands alone.
+    pub fixed: Option<FixedLengths>,
+    /// Prompt tokens.
+    pub input: Option<MarginalSpec>,
+    /// Output tokens.
+    pub output: Option<MarginalSpec>,
+    /// Output tokens by the rank of the prompt, instead of `output`.
+    pub output_by_input: Option<BandsSpec>,
+    /// Correlation of the Gaussian copula between `input` and `output`.
+    pub correlation: Option<f64>,
+    /// Most prompt + output tokens.
+    pub max_total: Option<u32>,
 }
 
 /// Lengths in tokens that never vary.
@@ -52,44 +59,6 @@ pub struct FixedLengths {
     pub input: u32,
     /// Output tokens.
     pub output: u32,
-}
-
-/// One distribution for prompts and one for outputs.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LengthPair<T> {
-    /// Prompt tokens.
-    pub input: T,
-    /// Output tokens.
-    pub output: T,
-}
-
-/// Bounds in tokens, both included.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Uniform {
-    /// Least tokens.
-    pub min: u32,
-    /// Most tokens.
-    pub max: u32,
-}
-
-/// A lognormal length: `median` or `mean`, and `sigma` or `p99`.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Lognormal {
-    /// Median tokens.
-    pub median: Option<f64>,
-    /// Mean tokens.
-    pub mean: Option<f64>,
-    /// Standard deviation of the logarithm.
-    pub sigma: Option<f64>,
-    /// 99th percentile in tokens.
-    pub p99: Option<f64>,
-    /// Draws below are raised to this.
-    pub min: Option<u32>,
-    /// Draws above are cut to this.
-    pub max: Option<u32>,
 }
 
 /// An arrival process by parameters.
