@@ -3,9 +3,11 @@
 pub mod cluster;
 pub mod hardware;
 pub mod ids;
+pub mod kv;
 pub mod latency;
 pub mod metrics;
 pub mod model;
+pub mod net;
 pub mod policy;
 pub mod report;
 pub mod rng;

@@ -1,7 +1,28 @@
-//! The modelled cluster: what it is made of and the state of every request in it.
+//! The modelled cluster: what it is made of, the state of every request in it, and the rules by which both change.
+//!
+//! Time itself is somebody else's: the loop in `sim` tells the cluster which lane fired, the cluster answers through
+//! [`Host`] when lanes fire next. A *lane* is a source of at most one pending event: a pipeline stage of an
+//! instance, or the outgoing link of a prefill instance.
 
+mod decode_run;
+mod finish;
+mod group;
+mod handoff;
+mod host;
+mod instance;
+mod observer;
+mod pool;
 mod record;
 mod spec;
+mod state;
+mod step;
+mod table;
+mod views;
 
+pub use crate::policy::batch::StepLimits;
+pub use decode_run::{Progression, RunClock};
+pub use host::Host;
+pub use observer::{Gaps, Observer, PoolSample, StepFact};
 pub use record::{Outcome, RejectReason, RequestRecord};
-pub use spec::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+pub use spec::{FirstToken, KvSpec, PoolSpec, Role, SystemSpec, TransferSpec};
+pub use state::Cluster;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::latency::LatencyModel;
-use crate::policy::batch::BatchRule;
+use crate::policy::batch::{BatchRule, StepLimits};
 use crate::policy::router::RouterRule;
 use crate::units::SimDuration;
 
@@ -25,21 +25,6 @@ pub enum FirstToken {
     Prefill,
     /// The decode instance, at the end of its first step; `n` output tokens take `n` decode steps.
     Decode,
-}
-
-/// Limits on one step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StepLimits {
-    /// Most tokens in a step: prompt tokens for `prefill_first`, prompt chunks and decodes together for `decode_first`.
-    /// A single longer prompt still goes, alone, where prompts are not chunked.
-    pub max_step_tokens: u32,
-    /// Most prompts in a step.
-    pub max_step_prompts: u32,
-    /// Most sequences admitted on the instance at a time (prefilling and decoding).
-    pub max_seqs: u32,
-    /// Most context tokens (each sequence's context plus the new token) in a decode step; sequences beyond it
-    /// take turns, first in first out. `None`: no cap.
-    pub max_decode_context: Option<u64>,
 }
 
 /// The KV pool of each instance of a pool.

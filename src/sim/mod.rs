@@ -1,5 +1,8 @@
-//! The discrete-event core: clock, event queue, loop.
+//! The discrete-event core: clock, calendar, loop.
 
-mod observer;
+mod calendar;
+mod run;
 
-pub use observer::{Gaps, Observer, PoolSample, StepFact};
+pub use crate::cluster::{Gaps, Observer, PoolSample, StepFact};
+pub use calendar::Calendar;
+pub use run::{Error, Options, simulate};

@@ -1,6 +1,6 @@
 //! What the loop tells the outside: one no-op-default method per fact.
 
-use crate::cluster::RequestRecord;
+use super::record::RequestRecord;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::{Fine, SimDuration, SimTime};
 use crate::workload::RequestSpec;

@@ -1,0 +1,284 @@
+//! The state of one instance.
+
+use std::collections::VecDeque;
+
+use super::decode_run::Progression;
+use super::group::Group;
+use super::host::Host;
+use super::observer::Observer;
+use super::table::Table;
+use crate::ids::{InstanceId, PoolId, SlotId};
+use crate::kv::BlockPool;
+use crate::latency::Chunk;
+use crate::net::Link;
+use crate::policy::batch::BatchPolicy;
+use crate::units::SimTime;
+
+/// A prompt, or a piece of one, in a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job {
+    pub(super) slot: SlotId,
+    pub(super) last: bool,
+}
+
+/// What a pipeline stage computes at once.
+#[derive(Debug)]
+pub(super) struct Batch {
+    /// Prompt work.
+    pub(super) jobs: Vec<Job>,
+    /// The same as the latency model sees it, in the order of `jobs`.
+    pub(super) chunks: Vec<Chunk>,
+    /// Decoding sequences.
+    pub(super) group: Group,
+    /// When the steps in progress began.
+    pub(super) started: SimTime,
+    /// Steps in progress: 1, or the length of a decode run.
+    pub(super) steps: u64,
+    /// Their times, when they are decode-only on an instance of one stage.
+    pub(super) run: Option<Progression>,
+}
+
+impl Batch {
+    /// An empty batch; the arguments are those of [`Group::new`].
+    pub(super) fn new(block_tokens: Option<u32>, ordered: bool) -> Self {
+        Self {
+            jobs: Vec::new(),
+            chunks: Vec::new(),
+            group: Group::new(block_tokens, ordered),
+            started: SimTime::ZERO,
+            steps: 0,
+            run: None,
+        }
+    }
+
+    /// Takes the prompt work out, for the next use.
+    pub(super) fn clear(&mut self) {
+        self.jobs.clear();
+        self.chunks.clear();
+        self.run = None;
+        self.steps = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty() && self.group.n == 0
+    }
+
+    /// The decode context at `now`, with the run in progress advanced to that instant.
+    pub(super) fn context_at(&self, now: SimTime) -> u64 {
+        self.group.context + u64::from(self.group.n) * self.ended_by(now)
+    }
+
+    /// Steps of the run in progress that have ended by `now`.
+    pub(super) fn ended_by(&self, now: SimTime) -> u64 {
+        match (&self.run, &self.group.clock) {
+            (Some(run), Some(clock)) => clock.ended_by(run, now, self.steps),
+            _ => 0,
+        }
+    }
+}
+
+/// One pipeline stage.
+#[derive(Debug)]
+pub(super) struct PipelineStage {
+    /// What it computes; meaningful while `busy`.
+    pub(super) batch: Batch,
+    pub(super) busy: bool,
+    /// Batches with prompts from the stage before, in order. They go before decode-only ones.
+    pub(super) units: VecDeque<Batch>,
+    /// Sequences ready to decode on this stage.
+    pub(super) wait: Group,
+}
+
+/// One engine replica.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) id: InstanceId,
+    pub(super) pool: PoolId,
+    /// The lane of its first stage; the others follow.
+    pub(super) lane: usize,
+    /// The lane of its outgoing link.
+    pub(super) link_lane: usize,
+    pub(super) policy: Box<dyn BatchPolicy>,
+    /// Prompts not admitted; preempted sequences in front.
+    pub(super) waiting: VecDeque<SlotId>,
+    /// Admitted prompts with tokens not yet given to a step.
+    pub(super) partial: Vec<SlotId>,
+    /// Sequences ready for their first decode step here, and since when.
+    pub(super) joiners: Vec<(SlotId, SimTime)>,
+    /// Sequences routed here to decode whose KV blocks are not reserved yet.
+    pub(super) inbound: VecDeque<SlotId>,
+    /// Sequences that will decode here and are in no group yet: routed here, or their prompt was done here.
+    pub(super) expected: u64,
+    /// Sequences that found no place in the last decode step (decode context cap).
+    pub(super) left_over: u32,
+    pub(super) stages: Vec<PipelineStage>,
+    pub(super) kv: BlockPool,
+    /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
+    pub(super) seqs: u32,
+    /// Prompts in progress (admitted, not complete), for samples.
+    pub(super) prefilling: u32,
+    /// Prompts done here whose KV cache has not left yet.
+    pub(super) handing_off: u32,
+    /// Tokens of prompts waiting or in progress and of sequences not in a batch yet.
+    pub(super) pending_tokens: u64,
+    pub(super) link: Link,
+    /// Emptied batches, kept for their memory.
+    pub(super) spare: Vec<Batch>,
+    /// Tokens per block, when KV memory is finite.
+    pub(super) block_tokens: Option<u32>,
+    /// Whether sequences take turns in order of queueing (a decode context cap).
+    pub(super) keeps_order: bool,
+    /// Something changed since steps were last formed.
+    pub(super) dirty: bool,
+}
+
+impl Instance {
+    /// Decode context tokens at `now` plus the tokens not in a batch yet.
+    pub(super) fn tokens_at(&self, now: SimTime) -> u64 {
+        let mut tokens = self.pending_tokens;
+        for stage in &self.stages {
+            tokens += stage.wait.context;
+            if stage.busy {
+                tokens += stage.batch.context_at(now);
+            }
+            tokens += stage
+                .units
+                .iter()
+                .map(|unit| unit.group.context)
+                .sum::<u64>();
+        }
+        tokens
+    }
+
+    /// Prompts queued or computed on the first stage.
+    pub(super) fn queued_prompts(&self) -> u64 {
+        let first = &self.stages[0];
+        let completing = if first.busy {
+            first.batch.jobs.iter().filter(|job| job.last).count()
+        } else {
+            0
+        };
+        (self.waiting.len() + self.partial.len() + completing) as u64
+    }
+
+    /// Sequences waiting for a decode step. While the first stage is idle (a step boundary), those that took part in the last
+    /// step do not count: they are the running batch.
+    pub(super) fn queued_decodes(&self) -> u64 {
+        let first = &self.stages[0];
+        let ready = if first.busy {
+            first.wait.n
+        } else {
+            self.left_over
+        };
+        self.expected + u64::from(ready)
+    }
+
+    /// Sequences decoding or ready to.
+    pub(super) fn decoding(&self) -> u64 {
+        let in_stages: u64 = self
+            .stages
+            .iter()
+            .map(|stage| {
+                let busy = if stage.busy { stage.batch.group.n } else { 0 };
+                let units: u32 = stage.units.iter().map(|unit| unit.group.n).sum();
+                u64::from(stage.wait.n) + u64::from(busy) + u64::from(units)
+            })
+            .sum();
+        in_stages + self.joiners.len() as u64
+    }
+
+    /// KV blocks not in use at `now` by steps that started before it.
+    pub(super) fn free_before(&self, now: SimTime) -> u64 {
+        self.kv.free().saturating_add(self.untouched(now))
+    }
+
+    /// KV blocks in use at `now`, steps that start at `now` included.
+    pub(super) fn used_after(&self, now: SimTime) -> u64 {
+        let batch = &self.stages[0].batch;
+        if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
+            return self.kv.used();
+        }
+        let started = (batch.ended_by(now) + 1).min(batch.steps);
+        let group = &batch.group;
+        self.kv.used() - (group.blocks_for_steps(batch.steps) - group.blocks_for_steps(started))
+    }
+
+    /// Blocks taken for steps of the run in progress that have not started before `now`.
+    fn untouched(&self, now: SimTime) -> u64 {
+        let first = &self.stages[0];
+        let (true, Some(run), Some(clock)) = (
+            first.busy && self.kv.is_limited(),
+            &first.batch.run,
+            &first.batch.group.clock,
+        ) else {
+            return 0;
+        };
+        let started = clock.started_before(run, now, first.batch.steps);
+        first.batch.group.blocks_for_steps(first.batch.steps)
+            - first.batch.group.blocks_for_steps(started)
+    }
+
+    /// Lets the decode run in progress end at the next step boundary (`now` itself if it is one), so that the
+    /// next step can be formed anew. Without a run there is nothing to cut.
+    pub(super) fn cut_run<H: Host>(&mut self, host: &mut H) {
+        let now = host.now();
+        let unused = self.untouched(now);
+        let first = &mut self.stages[0];
+        let (true, Some(run), Some(clock)) =
+            (first.busy, &first.batch.run, &first.batch.group.clock)
+        else {
+            return;
+        };
+        let steps = clock.started_before(run, now, first.batch.steps);
+        if steps == first.batch.steps {
+            return;
+        }
+        host.schedule(self.lane, clock.end_of(run, steps));
+        first.batch.steps = steps;
+        self.give_blocks(unused, host);
+    }
+
+    /// Takes KV blocks; unlimited memory is not counted.
+    pub(super) fn take_blocks<H: Host>(&mut self, blocks: u64, host: &mut H) {
+        if blocks > 0 && self.kv.is_limited() {
+            self.kv.take(blocks);
+            let (now, used) = (host.now(), self.kv.used());
+            host.observer()
+                .kv_changed(now, self.id, blocks.cast_signed(), used);
+        }
+    }
+
+    /// Gives KV blocks back.
+    pub(super) fn give_blocks<H: Host>(&mut self, blocks: u64, host: &mut H) {
+        if blocks > 0 && self.kv.is_limited() {
+            self.kv.give(blocks);
+            let (now, used) = (host.now(), self.kv.used());
+            host.observer()
+                .kv_changed(now, self.id, -blocks.cast_signed(), used);
+        }
+    }
+
+    /// Lets a sequence decode here from the next step on.
+    pub(super) fn add_joiner<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        self.joiners.push((slot, host.now()));
+        self.cut_run(host);
+    }
+
+    /// Puts sequences that were ready before `until` into the group that waits for the first stage; says how many.
+    pub(super) fn seat_joiners(&mut self, table: &mut Table, until: SimTime) -> u32 {
+        let early = self
+            .joiners
+            .iter()
+            .take_while(|(_, since)| *since < until)
+            .count();
+        for (slot, _) in self.joiners.drain(..early) {
+            let live = &table[slot];
+            let context = u64::from(live.to_compute);
+            let remaining = u64::from(live.record.output_tokens - live.emitted);
+            self.pending_tokens -= context;
+            self.expected -= 1;
+            self.stages[0].wait.join(table, slot, context, remaining);
+        }
+        u32::try_from(early).expect("fewer sequences than requests")
+    }
+}

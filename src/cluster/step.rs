@@ -1,0 +1,298 @@
+//! How an instance forms its next step.
+
+use super::decode_run::{Progression, RunClock};
+use super::host::Host;
+use super::instance::{Instance, Job};
+use super::observer::Observer;
+use super::pool::Pool;
+use super::table::Table;
+use super::views::{Partial, Waiting};
+use crate::ids::SlotId;
+use crate::latency::{Chunk, StepShape};
+use crate::policy::batch::{InstanceView, Pick, StepPlan};
+use crate::units::{Fine, SimTime};
+
+/// What forming steps needs besides the instance.
+pub(super) struct Shop<'a> {
+    pub(super) pool: &'a mut Pool,
+    pub(super) table: &'a mut Table,
+    pub(super) plan: &'a mut StepPlan,
+    pub(super) fast_forward: bool,
+}
+
+impl Instance {
+    /// Starts work on every idle stage that has some.
+    pub(super) fn form<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        for stage in (1..self.stages.len()).rev() {
+            self.form_later_stage(stage, shop, host);
+        }
+        if !self.stages[0].busy {
+            self.seat_joiners(shop.table, SimTime::NEVER);
+            self.form_first_stage(shop, host);
+        }
+    }
+
+    /// A later stage takes what the stage before has finished: batches with prompts first, else all ready sequences.
+    fn form_later_stage<H: Host>(&mut self, index: usize, shop: &mut Shop<'_>, host: &mut H) {
+        let stage = &mut self.stages[index];
+        if stage.busy {
+            return;
+        }
+        if let Some(unit) = stage.units.pop_front() {
+            let emptied = std::mem::replace(&mut stage.batch, unit);
+            self.spare.push(emptied);
+        } else if stage.wait.n > 0 {
+            std::mem::swap(&mut stage.batch.group, &mut stage.wait);
+        } else {
+            return;
+        }
+        self.start(index, shop, host);
+    }
+
+    fn form_first_stage<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        self.plan_step(shop);
+        let decode = shop.plan.decode && self.stages[0].wait.n > 0;
+        if shop.plan.picks.is_empty() && !decode {
+            return;
+        }
+        self.take_picks(shop, host);
+        if decode {
+            self.take_decodes(shop, host);
+        }
+        let first = &mut self.stages[0];
+        self.left_over = first.wait.n;
+        if first.batch.is_empty() {
+            return;
+        }
+        if !first.batch.jobs.is_empty() {
+            // A step with prompts interrupts the decode run.
+            first.batch.group.clock = None;
+            first.wait.clock = None;
+        }
+        self.start(0, shop, host);
+    }
+
+    fn plan_step(&mut self, shop: &mut Shop<'_>) {
+        let ready = &self.stages[0].wait;
+        let idle = self.seqs == 0;
+        let view = InstanceView {
+            waiting: &Waiting {
+                queue: &self.waiting,
+                table: shop.table,
+                kv: &self.kv,
+            },
+            partial: &Partial {
+                queue: &self.partial,
+                table: shop.table,
+            },
+            decodes: ready.n,
+            decode_blocks: ready.blocks_for_step(),
+            free_blocks: self.kv.free(),
+            // With nothing admitted nothing will free blocks: the watermark must not lock the queue.
+            watermark_blocks: if idle {
+                0
+            } else {
+                shop.pool.kv.watermark_blocks
+            },
+            seqs: self.seqs,
+            limits: shop.pool.limits,
+        };
+        shop.plan.picks.clear();
+        shop.plan.decode = false;
+        self.policy.plan(&view, shop.plan);
+    }
+
+    /// Turns the plan's picks into jobs, admitting waiting prompts.
+    fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        let mut completed = false;
+        for i in 0..shop.plan.picks.len() {
+            let (slot, tokens) = match shop.plan.picks[i] {
+                Pick::Partial { index, tokens } => (self.partial[index], tokens),
+                Pick::Waiting { tokens } => (self.admit(shop.table, host), tokens),
+            };
+            let waiting = matches!(shop.plan.picks[i], Pick::Waiting { .. });
+            let last = self.add_job(slot, tokens, shop.table);
+            if waiting && !last {
+                self.partial.push(slot);
+            }
+            completed |= !waiting && last;
+        }
+        if completed {
+            let table = &*shop.table;
+            self.partial
+                .retain(|&slot| table[slot].computed < table[slot].to_compute);
+        }
+    }
+
+    /// Admits the first waiting prompt: it gets the blocks of its whole prompt.
+    fn admit<H: Host>(&mut self, table: &mut Table, host: &mut H) -> SlotId {
+        let slot = self
+            .waiting
+            .pop_front()
+            .expect("a plan picks only prompts that wait");
+        let live = &mut table[slot];
+        let blocks = self.kv.blocks_for(u64::from(live.to_compute));
+        let now = host.now();
+        if live.record.prefill_start == SimTime::NEVER {
+            live.record.prefill_start = now;
+            live.record.prefill_instance = Some(self.id);
+        }
+        if live.record.preemptions > 0 && live.record.decode_start == SimTime::NEVER {
+            live.record.decode_start = now;
+        }
+        live.computed = 0;
+        self.seqs += 1;
+        self.prefilling += 1;
+        self.take_blocks(blocks, host);
+        slot
+    }
+
+    fn add_job(&mut self, slot: SlotId, tokens: u32, table: &mut Table) -> bool {
+        let live = &mut table[slot];
+        let past = live.computed;
+        live.computed += tokens;
+        let last = live.computed == live.to_compute;
+        let batch = &mut self.stages[0].batch;
+        batch.jobs.push(Job { slot, last });
+        batch.chunks.push(Chunk {
+            new: tokens,
+            past,
+            last,
+        });
+        last
+    }
+
+    /// Moves the ready sequences into the batch, as many as the decode context cap lets, and preempts until the rest finds
+    /// its KV blocks.
+    fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        let stage = &mut self.stages[0];
+        let cap = shop.pool.limits.max_decode_context.unwrap_or(u64::MAX);
+        if stage.wait.n > 1 && stage.wait.context + u64::from(stage.wait.n) > cap {
+            stage
+                .wait
+                .split_front(shop.table, cap, &mut stage.batch.group);
+        } else {
+            std::mem::swap(&mut stage.wait, &mut stage.batch.group);
+        }
+        while self.stages[0].batch.group.blocks_for_step() > self.kv.free() {
+            let group = &mut self.stages[0].batch.group;
+            let Some((victim, context)) = group.pop_latest(shop.table) else {
+                break;
+            };
+            self.preempt(victim, context, shop.table, host);
+        }
+    }
+
+    /// Puts a sequence back to the front of the queue; its KV cache is lost and will be recomputed.
+    fn preempt<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
+        let live = &mut table[slot];
+        if !live.fresh {
+            live.record.last_token = self.stages[0].batch.group.settled_at;
+        }
+        live.fresh = false;
+        // What it has emitted is now part of what must be computed again.
+        let remaining = live.finish_step - self.stages[0].batch.group.steps;
+        live.emitted = live.record.output_tokens
+            - u32::try_from(remaining).expect("remaining output fits u32");
+        live.to_compute = live.record.input_tokens + live.emitted;
+        live.computed = 0;
+        live.record.preemptions = live.record.preemptions.saturating_add(1);
+        self.pending_tokens += u64::from(live.to_compute);
+        let (id, now) = (live.record.id, host.now());
+        self.seqs -= 1;
+        self.waiting.push_front(slot);
+        let blocks = self.kv.blocks_for(context);
+        self.give_blocks(blocks, host);
+        host.observer().preempted(now, self.id, id);
+    }
+
+    /// Starts the batch that stands on `index`.
+    fn start<H: Host>(&mut self, index: usize, shop: &mut Shop<'_>, host: &mut H) {
+        let now = host.now();
+        let lone_decode = self.stages.len() == 1 && self.stages[0].batch.jobs.is_empty();
+        if index == 0 {
+            let batch = &mut self.stages[0].batch;
+            for member in &batch.group.fresh {
+                if member.is_current(shop.table)
+                    && shop.table[member.slot].record.decode_start == SimTime::NEVER
+                {
+                    shop.table[member.slot].record.decode_start = now;
+                }
+            }
+        }
+        let stage_id = u32::try_from(index).expect("few stages");
+        let end = if lone_decode {
+            self.start_run(shop, host)
+        } else {
+            if index == 0 {
+                let blocks = self.stages[0].batch.group.blocks_for_step();
+                self.take_blocks(blocks, host);
+            }
+            let batch = &mut self.stages[index].batch;
+            let group = &batch.group;
+            let time = if batch.jobs.is_empty() {
+                shop.pool.decode_step(stage_id, group.n, group.context)
+            } else {
+                let shape = StepShape {
+                    chunks: &batch.chunks,
+                    decodes: group.n,
+                    context: group.context,
+                };
+                shop.pool.step(stage_id, &shape)
+            };
+            batch.steps = 1;
+            batch.run = None;
+            now.saturating_add(time)
+        };
+        let stage = &mut self.stages[index];
+        stage.batch.started = now;
+        stage.busy = true;
+        host.schedule(self.lane + index, end);
+    }
+
+    /// Starts decode steps that end at an instant known in closed form: up to the first sequence's last token, the step that
+    /// would find no KV block, the end of the linear segment or the decode context cap.
+    fn start_run<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) -> SimTime {
+        let now = host.now();
+        let whole = self.stages[0].wait.n == 0;
+        let batch = &mut self.stages[0].batch;
+        let group = &mut batch.group;
+        let (n, context) = (u64::from(group.n), group.context);
+        let (segment, segment_end) = shop.pool.decode_segment(0, group.n, context);
+        let first = segment
+            .base
+            .0
+            .saturating_add(segment.slope.0.saturating_mul(context - segment.from));
+        let run = Progression {
+            first: Fine(first),
+            growth: Fine(segment.slope.0.saturating_mul(n)),
+        };
+        let mut steps = 1;
+        if shop.fast_forward && whole {
+            steps = group
+                .steps_to_finish(shop.table)
+                .min((segment_end - context).div_ceil(n));
+            if let Some(cap) = shop.pool.limits.max_decode_context {
+                steps = steps.min((cap.saturating_sub(context) / n).max(1));
+            }
+            if let Some(residues) = &group.residues {
+                steps = residues.steps_within(group.steps, steps, self.kv.free());
+            }
+        }
+        debug_assert!(
+            steps > 0,
+            "a decode step finds its blocks: preemption has seen to it"
+        );
+        let clock = *group.clock.get_or_insert(RunClock::start(now));
+        debug_assert_eq!(
+            clock.end_of(&run, 0).max(now),
+            now,
+            "an unchanged batch goes on where it stopped"
+        );
+        let blocks = group.blocks_for_steps(steps);
+        batch.steps = steps;
+        batch.run = Some(run);
+        self.take_blocks(blocks, host);
+        clock.end_of(&run, steps)
+    }
+}

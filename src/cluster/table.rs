@@ -1,0 +1,125 @@
+//! The table of live requests: one request, one row, phases as instants in it.
+
+use super::record::{Outcome, RequestRecord};
+use crate::ids::{InstanceId, RequestId, SlotId};
+use crate::units::SimTime;
+use crate::workload::RequestSpec;
+
+/// A live request.
+#[derive(Debug, Clone)]
+pub(super) struct Live {
+    /// Its history so far.
+    pub(super) record: RequestRecord,
+    /// The client's limit on output tokens: all that a router may know.
+    pub(super) max_output: u32,
+    /// Output tokens emitted before it joined its present decode batch.
+    pub(super) emitted: u32,
+    /// Tokens its KV cache holds when its prompt is done: the prompt, plus what was generated before a preemption.
+    pub(super) to_compute: u32,
+    /// Tokens of those already computed or being computed.
+    pub(super) computed: u32,
+    /// The instance that decodes it, once chosen.
+    pub(super) decode_on: InstanceId,
+    /// While in a batch: context minus the batch's step counter (wrapping).
+    pub(super) offset: u64,
+    /// While in a batch: the step counter at which it has emitted its last token.
+    pub(super) finish_step: u64,
+    /// Changes whenever the request joins or leaves a batch, so that entries in heaps and queues go stale. Never
+    /// reset, not even when the row is reused.
+    pub(super) membership: u32,
+    /// In a batch and has not yet ended a step there.
+    pub(super) fresh: bool,
+    /// Order of joining decode batches; preemption takes the latest.
+    pub(super) joined: u64,
+}
+
+/// Rows of live requests; rows of ended requests are used again.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Live>,
+    free: Vec<SlotId>,
+    joins: u64,
+}
+
+impl Table {
+    /// Takes a request in.
+    pub(super) fn insert(&mut self, id: RequestId, request: &RequestSpec) -> SlotId {
+        let mut row = Live {
+            record: RequestRecord {
+                id,
+                outcome: Outcome::Unfinished,
+                class: request.class,
+                preemptions: 0,
+                input_tokens: request.input_tokens,
+                output_tokens: request.output_tokens,
+                cached_tokens: 0,
+                prefill_instance: None,
+                decode_instance: None,
+                arrival: request.arrival,
+                routed: SimTime::NEVER,
+                prefill_start: SimTime::NEVER,
+                prefill_end: SimTime::NEVER,
+                transfer_start: SimTime::NEVER,
+                transfer_end: SimTime::NEVER,
+                decode_start: SimTime::NEVER,
+                first_token: SimTime::NEVER,
+                last_token: SimTime::NEVER,
+            },
+            max_output: request.max_output,
+            emitted: 0,
+            to_compute: request.input_tokens,
+            computed: 0,
+            decode_on: InstanceId::default(),
+            offset: 0,
+            finish_step: 0,
+            membership: 0,
+            fresh: false,
+            joined: 0,
+        };
+        if let Some(slot) = self.free.pop() {
+            row.membership = self.rows[slot.index()].membership;
+            self.rows[slot.index()] = row;
+            return slot;
+        }
+        self.rows.push(row);
+        SlotId::new(self.rows.len() - 1)
+    }
+
+    /// Lets a request go; its row may be used again.
+    pub(super) fn remove(&mut self, slot: SlotId) {
+        self.free.push(slot);
+    }
+
+    /// The next number in the order of joining decode batches.
+    pub(super) fn next_join(&mut self) -> u64 {
+        self.joins += 1;
+        self.joins
+    }
+
+    /// Rows of requests still alive, in order of their ids.
+    pub(super) fn live_by_id(&self) -> Vec<SlotId> {
+        let mut alive = vec![true; self.rows.len()];
+        for slot in &self.free {
+            alive[slot.index()] = false;
+        }
+        let mut slots: Vec<SlotId> = (0..self.rows.len())
+            .filter(|&i| alive[i])
+            .map(SlotId::new)
+            .collect();
+        slots.sort_by_key(|slot| self[*slot].record.id);
+        slots
+    }
+}
+
+impl std::ops::Index<SlotId> for Table {
+    type Output = Live;
+    fn index(&self, slot: SlotId) -> &Live {
+        &self.rows[slot.index()]
+    }
+}
+
+impl std::ops::IndexMut<SlotId> for Table {
+    fn index_mut(&mut self, slot: SlotId) -> &mut Live {
+        &mut self.rows[slot.index()]
+    }
+}

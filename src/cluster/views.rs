@@ -1,0 +1,80 @@
+//! Read-only views that the cluster lends to policies.
+
+use super::instance::Instance;
+use super::table::Table;
+use crate::ids::{InstanceId, SlotId};
+use crate::kv::BlockPool;
+use crate::policy::batch::{PromptQueue, PromptView};
+use crate::policy::router::ClusterView;
+use crate::units::SimTime;
+
+/// Prompts that wait for admission.
+pub(super) struct Waiting<'a> {
+    pub(super) queue: &'a std::collections::VecDeque<SlotId>,
+    pub(super) table: &'a Table,
+    pub(super) kv: &'a BlockPool,
+}
+
+impl PromptQueue for Waiting<'_> {
+    fn get(&self, i: usize) -> Option<PromptView> {
+        let live = &self.table[*self.queue.get(i)?];
+        let blocks = if self.kv.is_limited() {
+            self.kv.blocks_for(u64::from(live.to_compute))
+        } else {
+            0
+        };
+        Some(PromptView {
+            remaining: live.to_compute,
+            blocks,
+        })
+    }
+}
+
+/// Admitted prompts that are not complete.
+pub(super) struct Partial<'a> {
+    pub(super) queue: &'a [SlotId],
+    pub(super) table: &'a Table,
+}
+
+impl PromptQueue for Partial<'_> {
+    fn get(&self, i: usize) -> Option<PromptView> {
+        let live = &self.table[*self.queue.get(i)?];
+        Some(PromptView {
+            remaining: live.to_compute - live.computed,
+            blocks: 0,
+        })
+    }
+}
+
+/// The instances a router may choose from, at one instant.
+pub(super) struct Candidates<'a> {
+    pub(super) now: SimTime,
+    pub(super) ids: &'a [InstanceId],
+    pub(super) instances: &'a [Instance],
+    pub(super) phase: Phase,
+}
+
+/// Which phase is being routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Prefill,
+    Decode,
+}
+
+impl ClusterView for Candidates<'_> {
+    fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    fn queued(&self, i: usize) -> u64 {
+        let instance = &self.instances[self.ids[i].index()];
+        match self.phase {
+            Phase::Prefill => instance.queued_prompts(),
+            Phase::Decode => instance.queued_decodes(),
+        }
+    }
+
+    fn tokens(&self, i: usize) -> u64 {
+        self.instances[self.ids[i].index()].tokens_at(self.now)
+    }
+}

@@ -1,0 +1,17 @@
+//! KV memory: the paged block pool of an instance and the counting of blocks over runs of decode steps.
+//!
+//! A sequence whose KV cache holds `c` tokens owns `⌈c / block⌉` blocks. A decode step stores one more token per sequence,
+//! so it takes a new block for exactly those sequences whose context is a multiple of the block size. Contexts of
+//! a batch move in lockstep, so counting sequences by residue class tells the blocks of any number of steps without stepping.
+
+mod pool;
+mod residues;
+
+pub use pool::BlockPool;
+pub use residues::Residues;
+
+/// Blocks that `tokens` KV entries occupy.
+#[must_use]
+pub const fn blocks_for(tokens: u64, block_tokens: u32) -> u64 {
+    tokens.div_ceil(block_tokens as u64)
+}

@@ -1,0 +1,112 @@
+//! Sequences counted by residue class of their context modulo the block size.
+
+/// How many sequences of a batch have which `phase`: `(context − step counter) mod block`, constant while they decode.
+///
+/// At step counter `s`, the sequences that need a new block are those of phase `−s mod block`.
+#[derive(Debug, Clone)]
+pub struct Residues {
+    counts: Vec<u32>,
+    total: u32,
+}
+
+impl Residues {
+    /// No sequences, for blocks of `block_tokens`.
+    #[must_use]
+    pub fn new(block_tokens: u32) -> Self {
+        Self {
+            counts: vec![0; block_tokens as usize],
+            total: 0,
+        }
+    }
+
+    /// The phase of a sequence that holds `context` tokens at step counter `steps`.
+    #[must_use]
+    pub fn phase(&self, context: u64, steps: u64) -> u32 {
+        let block = self.counts.len() as u64;
+        let phase = (context + block - steps % block) % block;
+        u32::try_from(phase).expect("below the block size, a u32")
+    }
+
+    /// Counts a sequence in.
+    pub fn add(&mut self, phase: u32) {
+        self.counts[phase as usize] += 1;
+        self.total += 1;
+    }
+
+    /// Counts a sequence out.
+    pub fn remove(&mut self, phase: u32) {
+        self.counts[phase as usize] -= 1;
+        self.total -= 1;
+    }
+
+    /// Blocks needed by the one step that starts at step counter `steps`.
+    #[must_use]
+    pub fn need_at(&self, steps: u64) -> u64 {
+        let block = self.counts.len() as u64;
+        let class = (block - steps % block) % block;
+        u64::from(self.counts[usize::try_from(class).expect("below the block size")])
+    }
+
+    /// Blocks needed by the `count` steps that start at step counters `steps`, `steps + 1`, ….
+    #[must_use]
+    pub fn need(&self, steps: u64, count: u64) -> u64 {
+        let block = self.counts.len() as u64;
+        let rest: u64 = (0..count % block).map(|i| self.need_at(steps + i)).sum();
+        count / block * u64::from(self.total) + rest
+    }
+
+    /// How many steps from step counter `steps`, at most `limit`, find their blocks among `free`.
+    #[must_use]
+    pub fn steps_within(&self, steps: u64, limit: u64, free: u64) -> u64 {
+        let block = self.counts.len() as u64;
+        let total = u64::from(self.total);
+        // Any `block` steps in a row take one block per sequence.
+        if total == 0 || limit.div_ceil(block).saturating_mul(total) <= free {
+            return limit;
+        }
+        let cycles = free / total;
+        let mut left = free - cycles * total;
+        let mut fits = cycles * block;
+        while fits < limit {
+            let need = self.need_at(steps + fits);
+            if need > left {
+                break;
+            }
+            left -= need;
+            fits += 1;
+        }
+        fits.min(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::{Strategy, prop_assert_eq, proptest};
+
+    fn contexts() -> impl Strategy<Value = (u32, u64, Vec<u64>)> {
+        (
+            1u32..20,
+            0u64..100,
+            proptest::collection::vec(0u64..200, 1..12),
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn closed_form_counts_as_stepping_does((block, steps, contexts) in contexts(), limit in 1u64..200, free in 0u64..120) {
+            let mut residues = Residues::new(block);
+            for &context in &contexts {
+                residues.add(residues.phase(context, steps));
+            }
+            let step_need = |i: u64| contexts.iter().filter(|&&c| (c + i) % u64::from(block) == 0).count() as u64;
+            let (mut fits, mut left) = (0, free);
+            while fits < limit && step_need(fits) <= left {
+                left -= step_need(fits);
+                fits += 1;
+            }
+            prop_assert_eq!(residues.steps_within(steps, limit, free), fits);
+            prop_assert_eq!(residues.need(steps, limit), (0..limit).map(step_need).sum::<u64>());
+        }
+    }
+}

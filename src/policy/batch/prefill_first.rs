@@ -1,0 +1,35 @@
+//! Whole prompts first: continuous batching as in Orca (OSDI '22, section 3) and vLLM V0.
+
+use super::{BatchPolicy, InstanceView, Pick, StepPlan};
+
+/// Takes whole prompts, first come first served, while they fit; decodes only when none can be taken.
+#[derive(Debug)]
+pub(super) struct PrefillFirst;
+
+impl BatchPolicy for PrefillFirst {
+    fn plan(&mut self, view: &InstanceView<'_>, plan: &mut StepPlan) {
+        let limits = view.limits;
+        let mut tokens = limits.max_step_tokens;
+        let mut free = view.free_blocks.saturating_sub(view.watermark_blocks);
+        let mut seats = limits
+            .max_seqs
+            .saturating_sub(view.seqs)
+            .min(limits.max_step_prompts);
+        while seats > 0
+            && let Some(prompt) = view.waiting.get(plan.picks.len())
+        {
+            // A prompt longer than the budget would wait for ever: it goes alone.
+            let fits = prompt.remaining <= tokens || plan.picks.is_empty();
+            if !fits || prompt.blocks > free {
+                break;
+            }
+            plan.picks.push(Pick::Waiting {
+                tokens: prompt.remaining,
+            });
+            tokens = tokens.saturating_sub(prompt.remaining);
+            free -= prompt.blocks;
+            seats -= 1;
+        }
+        plan.decode = plan.picks.is_empty();
+    }
+}

@@ -1,0 +1,168 @@
+//! The loop.
+
+use super::calendar::Calendar;
+use crate::cluster::{Cluster, Host, Observer, SystemSpec};
+use crate::units::SimTime;
+use crate::workload::RequestSpec;
+
+/// How to run.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// When to stop although requests are still in the cluster; `None`: when all have ended.
+    pub horizon: Option<SimTime>,
+}
+
+/// Why a simulation could not be carried through.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// Nothing can move any more.
+    #[error(
+        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; \
+         this is a defect of the policy or of pdsim"
+    )]
+    Stalled {
+        /// How many requests.
+        stuck: usize,
+        /// The first of them.
+        first: String,
+        /// When, in seconds.
+        at_s: String,
+    },
+    /// Arrivals went back in time.
+    #[error(
+        "request {0} arrives before the one in front of it; a workload must be in order of arrival"
+    )]
+    Unordered(usize),
+    /// The clock ran out.
+    #[error(
+        "the simulated time passed the clock's range of 213 days; check rates, lengths and step times"
+    )]
+    ClockOverflow,
+}
+
+/// The clock, the calendar and the observer of one simulation.
+struct Engine<'a, O> {
+    now: SimTime,
+    calendar: Calendar,
+    observer: &'a mut O,
+}
+
+impl<O: Observer> Host for Engine<'_, O> {
+    type Observer = O;
+
+    fn now(&self) -> SimTime {
+        self.now
+    }
+
+    fn schedule(&mut self, lane: usize, at: SimTime) {
+        // An end beyond the clock's range is an event one tick before "never": the loop sees it and stops with an error.
+        let last = SimTime::from_ps(SimTime::NEVER.as_ps() - 1);
+        self.calendar.set(lane, at.min(last));
+    }
+
+    fn observer(&mut self) -> &mut O {
+        self.observer
+    }
+}
+
+/// Simulates `spec` under `requests` (in order of arrival) and tells `observer` what happens; returns the last instant.
+///
+/// Each instant has three phases: *advance* the clock to the next event; *drain* every event of that instant, which changes
+/// state only; *dispatch*: route, then form steps, so that a step formed at `t` sees all that happened at `t`.
+///
+/// # Errors
+/// When arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
+pub fn simulate<O: Observer>(
+    spec: &SystemSpec,
+    requests: impl IntoIterator<Item = RequestSpec>,
+    options: Options,
+    observer: &mut O,
+) -> Result<SimTime, Error> {
+    let mut cluster = Cluster::new(spec);
+    let mut engine = Engine {
+        now: SimTime::ZERO,
+        calendar: Calendar::new(cluster.lanes()),
+        observer,
+    };
+    let mut requests = requests.into_iter();
+    let mut next = requests.next();
+    let mut count = 0;
+    let mut samples = Vec::new();
+    let horizon = options.horizon.unwrap_or(SimTime::NEVER);
+    loop {
+        let arrival = next
+            .as_ref()
+            .map_or(SimTime::NEVER, |request| request.arrival);
+        if arrival < engine.now {
+            return Err(Error::Unordered(count));
+        }
+        let at = engine.calendar.next().0.min(arrival);
+        sample_until(&mut engine, &cluster, at.min(horizon), &mut samples);
+        if at == SimTime::NEVER || at > horizon {
+            break;
+        }
+        if at.as_ps() == SimTime::NEVER.as_ps() - 1 {
+            return Err(Error::ClockOverflow);
+        }
+        engine.now = at;
+        drain(&mut engine, &mut cluster);
+        while let Some(request) = next.take_if(|request| request.arrival == at) {
+            cluster.arrive(&request, &mut engine);
+            next = requests.next();
+            count += 1;
+        }
+        cluster.route(&mut engine);
+        // Routing may have cut decode runs at this very instant.
+        drain(&mut engine, &mut cluster);
+        cluster.form(&mut engine);
+    }
+    finish(&mut engine, &mut cluster, options.horizon)
+}
+
+/// Fires every lane that is due now.
+fn drain<O: Observer>(engine: &mut Engine<'_, O>, cluster: &mut Cluster) {
+    loop {
+        let (at, lane) = engine.calendar.next();
+        if at != engine.now {
+            return;
+        }
+        engine.calendar.set(lane, SimTime::NEVER);
+        cluster.fire(lane, engine);
+    }
+}
+
+/// Takes the samples wanted before `at`; between events only decode runs move, and a sample sees them moved.
+fn sample_until<O: Observer>(
+    engine: &mut Engine<'_, O>,
+    cluster: &Cluster,
+    at: SimTime,
+    samples: &mut Vec<super::PoolSample>,
+) {
+    while at != SimTime::NEVER && engine.observer.next_sample() < at {
+        let when = engine.observer.next_sample();
+        cluster.sample(when, samples);
+        engine.observer.sample(when, samples);
+    }
+}
+
+fn finish<O: Observer>(
+    engine: &mut Engine<'_, O>,
+    cluster: &mut Cluster,
+    horizon: Option<SimTime>,
+) -> Result<SimTime, Error> {
+    let stuck = cluster.stuck();
+    if let (Some(&first), None) = (stuck.first(), horizon) {
+        let at_s = format!("{:.6}", engine.now.as_secs_f64());
+        return Err(Error::Stalled {
+            stuck: stuck.len(),
+            first: first.to_string(),
+            at_s,
+        });
+    }
+    if let (false, Some(horizon)) = (stuck.is_empty(), horizon) {
+        engine.now = horizon;
+        cluster.stop(engine);
+    }
+    engine.observer.finished(engine.now);
+    Ok(engine.now)
+}
