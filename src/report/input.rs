@@ -71,3 +71,40 @@ pub struct Run {
     /// What came out.
     pub metrics: RunMetrics,
 }
+
+impl Report {
+    /// The runs by point, then system, then seed.
+    #[must_use]
+    pub fn ordered_runs(&self) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.runs.iter().collect();
+        runs.sort_by_key(|run| (run.point, run.system, run.seed));
+        runs
+    }
+
+    /// The runs of a system at a point, by seed.
+    #[must_use]
+    pub fn runs_of(&self, system: usize, point: usize) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self
+            .runs
+            .iter()
+            .filter(|run| run.system == system && run.point == point)
+            .collect();
+        runs.sort_by_key(|run| run.seed);
+        runs
+    }
+
+    /// The swept key, when rows need it to be told apart: something other than the rate varies.
+    #[must_use]
+    pub fn swept_key(&self) -> Option<&str> {
+        (!self.axis.is_rate && self.axis.values.len() > 1).then_some(self.axis.key.as_str())
+    }
+
+    /// The offered rate of a run in requests per second: the scenario's, or else the one seen, to six decimals.
+    #[must_use]
+    pub fn rate_text(&self, run: &Run) -> String {
+        match self.axis.values[run.point].rate_per_s {
+            Some(rate) => rate.to_string(),
+            None => format!("{:.6}", run.metrics.offered_per_s),
+        }
+    }
+}
