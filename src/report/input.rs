@@ -93,6 +93,31 @@ impl Report {
         runs
     }
 
+    /// The promise in words: `TTFT ≤ 250 ms and TPOT ≤ 100 ms for 90 % of requests`.
+    #[must_use]
+    pub fn promise(&self) -> Option<String> {
+        let slo = self.slo?;
+        let limits = [("TTFT", slo.ttft), ("TPOT", slo.tpot), ("E2E", slo.e2e)];
+        let limits: Vec<String> = limits
+            .iter()
+            .filter_map(|(name, limit)| {
+                Some(format!("{name} ≤ {} ms", limit.as_ref()?.as_ms_f64()))
+            })
+            .collect();
+        let share = super::answer::percent(slo.attainment);
+        Some(match limits[..] {
+            [] => format!("{share} of requests done"),
+            _ => format!("{} for {share} of requests", limits.join(" and ")),
+        })
+    }
+
+    /// Whether this is a sweep over ascending numbers.
+    #[must_use]
+    pub fn is_ascending(&self) -> bool {
+        let numbers: Option<Vec<f64>> = self.axis.values.iter().map(|v| v.value).collect();
+        numbers.is_some_and(|n| n.len() > 1 && n.windows(2).all(|pair| pair[0] < pair[1]))
+    }
+
     /// The swept key, when rows need it to be told apart: something other than the rate varies.
     #[must_use]
     pub fn swept_key(&self) -> Option<&str> {

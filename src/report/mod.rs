@@ -3,12 +3,15 @@
 //! The caller fills a [`Report`] with the runs of an experiment; everything here only reads it. Files are written
 //! beside their final name and renamed when complete, so nothing half-written is ever left under it.
 
+mod answer;
 mod figures;
 mod file;
 mod input;
+mod json;
 mod pool;
 mod requests;
 mod summary;
+mod terminal;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -19,11 +22,14 @@ mod words;
 
 use std::path::{Path, PathBuf};
 
+pub use answer::{Crossing, crossings, sentences, telling_point};
 pub use figures::{Figure, figures, value};
 pub use file::{AtomicFile, Error};
 pub use input::{Axis, AxisValue, Report, Run, SystemInfo};
+pub use json::{GridCrossing, Point, Promise, Summary, System, summarise};
 pub use pool::{Pooled, difference, pool};
 pub use requests::HEADER as REQUESTS_HEADER;
+pub use terminal::{Style, emit, terminal, warnings};
 
 /// Writes every file of the report into `folder`, which is made when missing, and returns their paths in order.
 ///

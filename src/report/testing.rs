@@ -1,7 +1,9 @@
 //! A synthetic experiment for tests: three systems of different strength over a sweep of rates.
 
 use super::{Axis, AxisValue, Report, Run, SystemInfo};
+use crate::metrics::Slo;
 use crate::metrics::testing::{Load, simulate};
+use crate::units::SimDuration;
 
 /// What each toy system does to a rate.
 struct Toy {
@@ -57,7 +59,7 @@ pub(crate) fn report(rates: &[f64], seeds: u64, requests: u32) -> Report {
         question: Some(
             "Does splitting prefill and decode beat the same GPUs colocated?".to_owned(),
         ),
-        slo: Load::chat(0.5, 100).config.slo,
+        slo: Some(slo()),
         systems: TOYS
             .iter()
             .map(|toy| SystemInfo {
@@ -84,11 +86,22 @@ pub(crate) fn report(rates: &[f64], seeds: u64, requests: u32) -> Report {
     }
 }
 
+fn slo() -> Slo {
+    Slo {
+        ttft: Some(SimDuration::from_ms(400)),
+        tpot: Some(SimDuration::from_ms(33)),
+        e2e: None,
+        attainment: 0.9,
+    }
+}
+
 /// A chat load of `rate` requests/s that keeps the prefill server busy a share `load` of the time.
 fn scaled(load: f64, rate: f64, requests: u32) -> Load {
-    Load {
+    let mut scaled = Load {
         rate,
         mean_service_s: load / rate,
         ..Load::chat(load, requests)
-    }
+    };
+    scaled.config.slo = Some(slo());
+    scaled
 }

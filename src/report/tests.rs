@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::testing::report;
-use super::{REQUESTS_HEADER, Report, write_all};
+use super::{REQUESTS_HEADER, Report, Style, emit, summarise, terminal, write_all};
 
 fn written(report: &Report) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
@@ -122,4 +122,60 @@ fn rows_are_written_fast_enough_to_be_forgotten() {
     super::requests::write(&path, &report).unwrap();
     let rate = 180_000.0 / begin.elapsed().as_secs_f64();
     assert!(rate > 50_000.0, "{rate} rows/s");
+}
+
+#[test]
+fn the_screen_names_the_verdict_before_any_figure() {
+    let report = report(&[4.0, 6.0, 8.0, 10.0, 12.0], 3, 1000);
+    let style = Style {
+        width: 110,
+        colour: false,
+    };
+    let text = terminal(&report, &style);
+    if std::env::var_os("PDSIM_SHOW").is_some() {
+        emit(&text).unwrap();
+    }
+    let at = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("{what} is missing in\n{text}"))
+    };
+    assert!(at("OVERLOADED") < at("p50"));
+    assert!(at("read from the sweep's grid") < at("p50"));
+    assert!(at("prefill compute") < at("p50"));
+    assert!(!text.contains('\u{1b}'));
+    assert!(text.lines().all(|line| line.chars().count() <= 200));
+    assert!(text.lines().count() <= 50, "{}", text.lines().count());
+}
+
+#[test]
+fn one_point_is_decided_by_the_paired_difference() {
+    let report = report(&[8.0], 3, 1000);
+    let text = terminal(
+        &report,
+        &Style {
+            width: 110,
+            colour: true,
+        },
+    );
+    if std::env::var_os("PDSIM_SHOW").is_some() {
+        emit(&text).unwrap();
+    }
+    assert!(text.contains("paired seeds"), "{text}");
+    assert!(text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn the_json_summary_holds_every_point_and_the_paired_differences() {
+    let report = report(&[4.0, 8.0], 2, 300);
+    let json: serde_json::Value = serde_json::to_value(summarise(&report)).unwrap();
+    assert_eq!(json["points"].as_array().unwrap().len(), 6);
+    let point = &json["points"][1];
+    let difference = point["figures"]["ttft_p50_ms"]["mean"].as_f64().unwrap()
+        - json["points"][0]["figures"]["ttft_p50_ms"]["mean"]
+            .as_f64()
+            .unwrap();
+    let paired = point["minus_first"]["ttft_p50_ms"]["mean"]
+        .as_f64()
+        .unwrap();
+    assert!((difference - paired).abs() < 1e-9);
 }
