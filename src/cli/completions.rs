@@ -1,0 +1,13 @@
+//! `pdsim completions`: a completion script for a shell.
+
+use clap::CommandFactory;
+
+use super::args::{Args, CompletionsArgs};
+use super::{Outcome, output};
+
+/// Prints the script.
+pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Args::command(), "pdsim", &mut script);
+    Ok(output::print(&String::from_utf8_lossy(&script))?)
+}

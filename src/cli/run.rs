@@ -1,0 +1,108 @@
+//! `pdsim run`: simulate, compare, write.
+
+use std::path::{Path, PathBuf};
+
+use crate::report::{self, Report};
+use crate::scenario::{self, Experiment};
+use crate::sweep;
+
+use super::args::RunArgs;
+use super::exit::Failure;
+use super::require::Condition;
+use super::{Outcome, output, progress};
+
+/// Runs every scenario in turn; all are resolved before the first one runs.
+pub(super) fn run(args: &RunArgs) -> Outcome {
+    let conditions = conditions(args)?;
+    let experiments = load(args)?;
+    for experiment in &experiments {
+        for condition in &conditions {
+            let systems = experiment.points[0].systems.iter().map(|system| system.name.as_str());
+            condition.check_system(systems).map_err(Failure::BadInput)?;
+        }
+    }
+    let mut misses = Vec::new();
+    for experiment in &experiments {
+        let folder = folder(args, experiment, experiments.len());
+        let report = one(args, experiment, &folder)?;
+        let pooled = report::pool(&report);
+        misses.extend(conditions.iter().flat_map(|condition| condition.misses(&report, &pooled)));
+    }
+    if misses.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Missed(misses.join("\n")))
+}
+
+fn conditions(args: &RunArgs) -> Result<Vec<Condition>, Failure> {
+    args.require.iter().map(|text| text.parse().map_err(Failure::BadInput)).collect()
+}
+
+/// Resolves every scenario, or reports the problems of all of them.
+fn load(args: &RunArgs) -> Result<Vec<Experiment>, Failure> {
+    let flags = args.flags();
+    let mut experiments: Vec<Experiment> = Vec::new();
+    let mut problems = Vec::new();
+    for path in &args.scenarios {
+        match scenario::load(path, &flags) {
+            Ok(experiment) => {
+                if experiments.iter().any(|other| other.name == experiment.name) {
+                    problems.push(format!(
+                        "{}: name: `{}` is taken by another scenario of this run, and both would write to the same folder",
+                        path.display(),
+                        experiment.name
+                    ));
+                }
+                experiments.push(experiment);
+            }
+            Err(error) => problems.push(error.to_string()),
+        }
+    }
+    if problems.is_empty() {
+        return Ok(experiments);
+    }
+    Err(Failure::BadInput(problems.join("\n")))
+}
+
+/// Where the results of an experiment go.
+fn folder(args: &RunArgs, experiment: &Experiment, experiments: usize) -> PathBuf {
+    match &args.out {
+        Some(out) if experiments == 1 => out.clone(),
+        Some(out) => out.join(&experiment.name),
+        None => Path::new("output").join(&experiment.name),
+    }
+}
+
+/// Runs one experiment, writes its files, prints the answer.
+fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report, Failure> {
+    if !args.quiet {
+        for note in &experiment.notes {
+            output::tell(&format!("note: {note}"));
+        }
+    }
+    // A folder that cannot be written is better known before the simulation than after it.
+    report::prepare(folder)?;
+    let bar = progress::bar(sweep::runs(experiment), args.quiet);
+    let outcome = sweep::run(experiment, args.threads(), &|| bar.inc(1));
+    bar.finish_and_clear();
+    let report = outcome?;
+    let files = report::write_all(folder, &report, &experiment.resolved)?;
+    if args.json {
+        output::print(&report::json(&report))?;
+    } else {
+        output::print(&report::terminal(&report))?;
+    }
+    if !args.quiet {
+        output::tell(&closing_line(folder, &files));
+    }
+    Ok(report)
+}
+
+/// Names the files written.
+fn closing_line(folder: &Path, files: &[PathBuf]) -> String {
+    let names: Vec<String> = files
+        .iter()
+        .map(|file| file.strip_prefix(folder).unwrap_or(file).display().to_string())
+        .collect();
+    format!("wrote {} files to {}: {}", files.len(), folder.display(), names.join(", "))
+}
