@@ -13,7 +13,9 @@ const STYLES: Styles = Styles::styled()
 /// Simulates LLM serving clusters: which of colocated, chunked prefill and disaggregated serves your load better, and why.
 #[derive(Debug, Parser)]
 #[command(name = "pdsim", version, styles = STYLES, propagate_version = true)]
-#[command(after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed.")]
+#[command(
+    after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed."
+)]
 pub(super) struct Args {
     #[command(subcommand)]
     pub(super) command: Command,
@@ -51,7 +53,10 @@ impl Overrides {
 }
 
 #[derive(Debug, clap::Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 pub(super) struct RunArgs {
     /// Scenario files
     #[arg(required = true, value_name = "SCENARIO")]
@@ -94,7 +99,12 @@ impl RunArgs {
             (self.no_requests, "output.requests=false"),
             (self.no_charts, "output.charts=false"),
         ];
-        flags.extend(switches.iter().filter(|(on, _)| *on).map(|(_, flag)| (*flag).to_owned()));
+        flags.extend(
+            switches
+                .iter()
+                .filter(|(on, _)| *on)
+                .map(|(_, flag)| (*flag).to_owned()),
+        );
         flags
     }
 

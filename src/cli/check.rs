@@ -1,7 +1,6 @@
 //! `pdsim check`: parse and validate only.
 
-use crate::scenario;
-use crate::sweep;
+use crate::{report, scenario, sweep};
 
 use super::args::CheckArgs;
 use super::exit::Failure;
@@ -25,9 +24,9 @@ pub(super) fn check(args: &CheckArgs) -> Outcome {
                     experiment.seeds.len(),
                     sweep::runs(&experiment)
                 );
-                output::print(&line)?;
+                report::emit(&line)?;
                 if args.resolved {
-                    output::print(&experiment.resolved)?;
+                    report::emit(&experiment.resolved)?;
                 }
             }
             Err(error) => problems.push(error.to_string()),

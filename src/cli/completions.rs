@@ -2,12 +2,14 @@
 
 use clap::CommandFactory;
 
+use crate::report;
+
+use super::Outcome;
 use super::args::{Args, CompletionsArgs};
-use super::{Outcome, output};
 
 /// Prints the script.
 pub(super) fn completions(args: &CompletionsArgs) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "pdsim", &mut script);
-    Ok(output::print(&String::from_utf8_lossy(&script))?)
+    Ok(report::emit(&String::from_utf8_lossy(&script))?)
 }

@@ -23,8 +23,6 @@ pub(super) enum Failure {
     Broken(String),
     /// The run went well, its figures miss what was required.
     Missed(String),
-    /// The reader of stdout has gone: not a failure.
-    ReaderGone,
 }
 
 impl Failure {
@@ -34,22 +32,11 @@ impl Failure {
             Self::BadInput(text) => (text, BAD_INPUT),
             Self::Broken(text) => (text, FAILURE),
             Self::Missed(text) => (text, MISSED),
-            Self::ReaderGone => return ExitCode::SUCCESS,
         };
         for line in text.lines() {
             output::tell(&format!("error: {line}"));
         }
         ExitCode::from(code)
-    }
-}
-
-impl From<io::Error> for Failure {
-    /// A failure to write to stdout.
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe {
-            return Self::ReaderGone;
-        }
-        Self::Broken(format!("cannot write to stdout: {error}"))
     }
 }
 

@@ -16,7 +16,12 @@ enum Op {
 }
 
 /// Longest first, so that `>=` is not read as `>`.
-const OPS: [(&str, Op); 4] = [(">=", Op::AtLeast), ("<=", Op::AtMost), (">", Op::Above), ("<", Op::Below)];
+const OPS: [(&str, Op); 4] = [
+    (">=", Op::AtLeast),
+    ("<=", Op::AtMost),
+    (">", Op::Above),
+    ("<", Op::Below),
+];
 
 /// `[SYSTEM.]FIGURE OP VALUE`: holds when it holds for every named system at every point of the sweep.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +37,21 @@ impl FromStr for Condition {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = |why: String| format!("--require {text}: {why}; write `[SYSTEM.]FIGURE>=VALUE`, as in `attainment>=0.9`");
-        let found = OPS.iter().find_map(|(sign, op)| Some((text.split_once(sign)?, *op)));
+        let bad = |why: String| {
+            format!(
+                "--require {text}: {why}; write `[SYSTEM.]FIGURE>=VALUE`, as in `attainment>=0.9`"
+            )
+        };
+        let found = OPS
+            .iter()
+            .find_map(|(sign, op)| Some((text.split_once(sign)?, *op)));
         let Some(((left, right), op)) = found else {
             return Err(bad("has none of `>=`, `<=`, `>`, `<`".to_owned()));
         };
-        let value: f64 = right.trim().parse().map_err(|_| bad(format!("`{}` is not a number", right.trim())))?;
+        let value: f64 = right
+            .trim()
+            .parse()
+            .map_err(|_| bad(format!("`{}` is not a number", right.trim())))?;
         if !value.is_finite() {
             return Err(bad(format!("`{}` is not a finite number", right.trim())));
         }
@@ -48,7 +62,10 @@ impl FromStr for Condition {
         let names: Vec<&str> = figures().map(|figure| figure.name).collect();
         if !names.contains(&figure) {
             let near = did_you_mean(figure, names.iter().copied());
-            return Err(bad(format!("unknown figure `{figure}`{near} (allowed: {})", names.join(", "))));
+            return Err(bad(format!(
+                "unknown figure `{figure}`{near} (allowed: {})",
+                names.join(", ")
+            )));
         }
         Ok(Self {
             system,
@@ -71,12 +88,18 @@ impl Condition {
     ///
     /// # Errors
     /// When it does not.
-    pub(super) fn check_system<'a>(&self, systems: impl Iterator<Item = &'a str> + Clone) -> Result<(), String> {
+    pub(super) fn check_system<'a>(
+        &self,
+        systems: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<(), String> {
         match &self.system {
             Some(name) if !systems.clone().any(|known| known == name) => {
                 let near = did_you_mean(name, systems.clone());
                 let known: Vec<&str> = systems.collect();
-                Err(format!("--require {self}: unknown system `{name}`{near} (allowed: {})", known.join(", ")))
+                Err(format!(
+                    "--require {self}: unknown system `{name}`{near} (allowed: {})",
+                    known.join(", ")
+                ))
             }
             _ => Ok(()),
         }
@@ -84,16 +107,27 @@ impl Condition {
 
     /// Every row of the report that misses the condition, one line each.
     pub(super) fn misses(&self, report: &Report, pooled: &[Pooled]) -> Vec<String> {
-        let names = |row: &&Pooled| self.system.as_ref().is_none_or(|name| report.systems[row.system].name == *name);
+        let names = |row: &&Pooled| {
+            self.system
+                .as_ref()
+                .is_none_or(|name| report.systems[row.system].name == *name)
+        };
         let misses = pooled.iter().filter(names).filter_map(|row| {
             let seen = row.mean(&self.figure);
             if seen.is_some_and(|seen| self.holds(seen)) {
                 return None;
             }
             let label = &report.axis.values[row.point].label;
-            let at = if label.is_empty() { String::new() } else { format!(" at {label}") };
+            let at = if label.is_empty() {
+                String::new()
+            } else {
+                format!(" at {label}")
+            };
             let seen = seen.map_or("nothing".to_owned(), |seen| format!("{seen:.6}"));
-            Some(format!("missed --require {self}: {}{at} has {} {seen}", report.systems[row.system].name, self.figure))
+            Some(format!(
+                "missed --require {self}: {}{at} has {} {seen}",
+                report.systems[row.system].name, self.figure
+            ))
         });
         misses.collect()
     }

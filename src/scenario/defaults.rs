@@ -7,7 +7,7 @@ use serde_yaml::Value;
 
 use super::document::{get, set};
 use super::engine::{self, Engine};
-use super::schema::{FirstToken, Limit, Policy, Pool, Scenario, System};
+use super::schema::{FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System, WordOr};
 use crate::{hardware, latency, model};
 
 /// Share of arrived requests promised to be good when a promise names no share.
@@ -21,13 +21,16 @@ pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     filler.default("seeds", 1);
     filler.default("horizon", "none");
     filler.default("fast_forward", true);
-    for key in ["requests", "timeseries", "charts"] {
+    for key in ["requests", "charts"] {
         filler.default(&format!("output.{key}"), true);
     }
     if scenario.slo.is_some() {
         filler.default("slo.attainment", ATTAINMENT);
     }
     filler.workload(scenario);
+    if let Some(choice) = &scenario.latency {
+        filler.latency("latency", choice, None);
+    }
     let common = scenario.engine.as_deref().unwrap_or(engine::DEFAULT);
     for (name, system) in &scenario.systems.0 {
         let named = system.engine.as_deref().unwrap_or(common);
@@ -96,7 +99,7 @@ impl Filler<'_> {
         } else {
             &[("prefill", engine.routers[0])]
         };
-        if !matches!(system.router, Some(super::schema::WordOr::Word(_))) {
+        if !matches!(system.router, Some(WordOr::Word(_))) {
             for (phase, rule) in routers {
                 self.default(&format!("{path}.router.{phase}"), *rule);
             }
@@ -107,22 +110,69 @@ impl Filler<'_> {
                 FirstToken::Decode => "decode",
             };
             self.default(&format!("{path}.first_token"), word);
-            if matches!(&system.transfer, Some(t) if matches!(t.link, super::schema::WordOr::Map(_)))
-            {
+            if matches!(&system.transfer, Some(t) if matches!(t.link, WordOr::Map(_))) {
                 self.default(&format!("{path}.transfer.link.latency"), "10 us");
             }
+        }
+        if let Some(choice) = &system.latency {
+            self.latency(&format!("{path}.latency"), choice, Some(engine));
         }
         for (key, pool) in pools(system) {
             let pool_path = format!("{path}.{key}");
             self.default(&format!("{pool_path}.tp"), 1);
             self.default(&format!("{pool_path}.pp"), 1);
-            if pool.latency.is_none() && system.latency.is_none() && scenario.latency.is_none() {
+            let latency_path = format!("{pool_path}.latency");
+            if let Some(choice) = &pool.latency {
+                self.latency(&latency_path, choice, Some(engine));
+            } else if system.latency.is_none() && scenario.latency.is_none() {
                 let model = system.model.as_deref().or(scenario.model.as_deref());
                 let published =
                     has_polynomial(engine.polynomial_set, model.unwrap_or_default(), pool);
                 let word = if published { "polynomial" } else { "roofline" };
-                self.default(&format!("{pool_path}.latency"), word);
+                self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
             }
+        }
+    }
+
+    /// Writes out what a step-time model leaves open: the set of a polynomial (known below an engine), the figures
+    /// of a roofline.
+    fn latency(&mut self, path: &str, choice: &WordOr<LatencyKind>, engine: Option<&Engine>) {
+        match (choice, engine) {
+            (WordOr::Word(word), Some(engine)) if word == "polynomial" => {
+                set(
+                    self.tree,
+                    &format!("{path}.polynomial.set"),
+                    engine.polynomial_set.into(),
+                );
+            }
+            (WordOr::Map(LatencyKind::Polynomial(terms)), Some(engine))
+                if terms.prefill_ms.is_none() && terms.decode_ms.is_none() =>
+            {
+                self.default(&format!("{path}.polynomial.set"), engine.polynomial_set);
+            }
+            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path),
+            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
+            _ => {}
+        }
+    }
+
+    fn roofline(&mut self, path: &str) {
+        let stated = latency::roofline::Efficiency::default();
+        let path = format!("{path}.roofline");
+        for (key, share) in [
+            ("gemm", stated.gemm),
+            ("prefill_attention", stated.prefill_attention),
+            ("memory", stated.memory),
+            ("link", stated.link),
+        ] {
+            self.default(&format!("{path}.{key}"), share);
+        }
+        for (key, seconds) in [
+            ("kernel_time", stated.kernel_seconds),
+            ("collective_time", stated.collective_seconds),
+            ("step_overhead", 0.0),
+        ] {
+            self.default(&format!("{path}.{key}"), format!("{} us", seconds * 1e6));
         }
     }
 

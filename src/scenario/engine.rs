@@ -11,7 +11,7 @@ use super::schema::{FirstToken, KvBlocks, Limit, Tuning};
 pub(super) struct Engine {
     /// Name in scenarios.
     pub(super) name: &'static str,
-    /// Where the numbers come from; shown by `pdsim check`.
+    /// Where the numbers come from; stated in the resolved scenario.
     pub(super) source: &'static str,
     /// Default of every tuning key.
     pub(super) chunk_budget: u32,

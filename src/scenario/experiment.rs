@@ -61,8 +61,6 @@ pub struct Axis {
 pub struct OutputChoice {
     /// `requests.csv`; without it, no record per request is kept.
     pub requests: bool,
-    /// `timeseries.csv`.
-    pub timeseries: bool,
     /// PNG charts.
     pub charts: bool,
 }

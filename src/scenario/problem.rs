@@ -60,7 +60,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Place::File(path, Some((line, column))) => {
-                write!(f, "{}:{line}:{column}: ", path.display())?
+                write!(f, "{}:{line}:{column}: ", path.display())?;
             }
             Place::File(path, None) => write!(f, "{}: ", path.display())?,
             Place::Flag(flag) => write!(f, "--set {flag}: ")?,

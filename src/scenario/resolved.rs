@@ -19,7 +19,9 @@ pub(super) fn text(
 ) -> String {
     let mut tree = common(&trees.iter().collect::<Vec<_>>()).unwrap_or(Value::Null);
     for (key, _) in axes {
-        if let Some(value) = trees.first().and_then(|first| get(first, key)) {
+        // The value the scenario gives the swept key; every point overrides it.
+        let written = document.get(key).or_else(|| get(trees.first()?, key));
+        if let Some(value) = written {
             set(&mut tree, key, value.clone());
         }
     }

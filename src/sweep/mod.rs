@@ -44,7 +44,12 @@ struct Cell {
 /// How many runs an experiment makes.
 #[must_use]
 pub fn runs(experiment: &Experiment) -> usize {
-    experiment.points.iter().map(|point| point.systems.len()).sum::<usize>() * experiment.seeds.len()
+    experiment
+        .points
+        .iter()
+        .map(|point| point.systems.len())
+        .sum::<usize>()
+        * experiment.seeds.len()
 }
 
 /// Simulates every run of the experiment on `threads` threads (`None`: one per core) and reports what came out.
@@ -52,8 +57,14 @@ pub fn runs(experiment: &Experiment) -> usize {
 ///
 /// # Errors
 /// When a simulation stops, the first of the grid's order; or when no threads can be started.
-pub fn run(experiment: &Experiment, threads: Option<usize>, done: &(dyn Fn() + Sync)) -> Result<Report, Error> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.unwrap_or(0)).build()?;
+pub fn run(
+    experiment: &Experiment,
+    threads: Option<usize>,
+    done: &(dyn Fn() + Sync),
+) -> Result<Report, Error> {
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0))
+        .build()?;
     let cells = grid(experiment);
     let one = |cell: &Cell| {
         let run = simulate(experiment, *cell);
@@ -71,7 +82,11 @@ fn grid(experiment: &Experiment) -> Vec<Cell> {
     for (point, described) in experiment.points.iter().enumerate() {
         for system in 0..described.systems.len() {
             for &seed in &experiment.seeds {
-                cells.push(Cell { point, system, seed });
+                cells.push(Cell {
+                    point,
+                    system,
+                    seed,
+                });
             }
         }
     }
@@ -87,13 +102,25 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
         keep_requests: experiment.output.requests,
     };
     let mut collector = Collector::new(&config, system);
-    let options = sim::Options { horizon: point.horizon };
-    sim::simulate(system, point.workload.stream(cell.seed), options, &mut collector).map_err(|source| {
+    let options = sim::Options {
+        horizon: point.horizon,
+    };
+    sim::simulate(
+        system,
+        point.workload.stream(cell.seed),
+        options,
+        &mut collector,
+    )
+    .map_err(|source| {
         let label = &experiment.axis.values[cell.point].0;
         Error::Simulation {
             system: system.name.clone(),
             seed: cell.seed,
-            point: if label.is_empty() { String::new() } else { format!(", at {label}") },
+            point: if label.is_empty() {
+                String::new()
+            } else {
+                format!(", at {label}")
+            },
             source,
         }
     })?;

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use crate::hardware::GpuSpec;
 use crate::latency::LatencyModel;
+use crate::latency::compose::{Composed, Formats, Overhead};
 use crate::latency::fixed::Fixed;
 use crate::latency::polynomial::{self, Coefficients, Polynomial};
+use crate::latency::roofline::{Datasheet, Efficiency};
 use crate::model::Parallelism;
 use crate::scenario::defaults::has_polynomial;
 use crate::scenario::problem::did_you_mean;
@@ -53,12 +55,7 @@ impl Builder<'_> {
                 parallelism,
             ),
             WordOr::Word(word) if word == "roofline" => {
-                let why = if published {
-                    "as the scenario says"
-                } else {
-                    "no published coefficients for this pool"
-                };
-                self.fact(pool_path, format!("roofline step times ({why})"));
+                self.roofline_fact(pool_path, published);
                 self.roofline(
                     context,
                     &path,
@@ -80,13 +77,19 @@ impl Builder<'_> {
                 self.polynomial(context, &path, pool_path, terms, gpu, parallelism)
             }
             WordOr::Map(LatencyKind::Roofline(figures)) => {
-                self.fact(
-                    pool_path,
-                    "roofline step times (as the scenario says)".to_owned(),
-                );
+                self.roofline_fact(pool_path, published);
                 self.roofline(context, &path, figures, gpu, parallelism)
             }
         }
+    }
+
+    fn roofline_fact(&mut self, pool_path: &str, published: bool) {
+        let why = if published {
+            "as the scenario says; published coefficients exist"
+        } else {
+            "no published coefficients for this pool"
+        };
+        self.fact(pool_path, format!("roofline step times ({why})"));
     }
 
     fn fact(&mut self, pool_path: &str, text: String) {
@@ -119,53 +122,8 @@ impl Builder<'_> {
         gpu: &GpuSpec,
         parallelism: Parallelism,
     ) -> Option<Model> {
-        let given = (terms.prefill_ms, terms.decode_ms);
-        let mut coefficients = match given {
-            (Some(prefill), Some(decode)) => {
-                self.require(terms.set.is_none(), path, || {
-                    "names a `set` and writes coefficients; remove one of them".to_owned()
-                });
-                self.fact(
-                    pool_path,
-                    "polynomial step times (coefficients of the scenario)".to_owned(),
-                );
-                Coefficients {
-                    prefill,
-                    decode,
-                    prefill_stage_overhead: 0.0,
-                    step_overhead: 0.0,
-                    step_overhead_per_token: 0.0,
-                }
-            }
-            (None, None) => {
-                let set = terms
-                    .set
-                    .as_deref()
-                    .unwrap_or(context.engine.polynomial_set);
-                let published =
-                    polynomial::published(set, &gpu.name, &context.model.name, parallelism.tp);
-                let published = published
-                    .map_err(|error| {
-                        self.wrong(
-                            path,
-                            format!("{error}; use `roofline`, or write coefficients"),
-                        )
-                    })
-                    .ok()?;
-                self.fact(
-                    pool_path,
-                    format!(
-                        "polynomial step times (published set `{set}` for {} tp {} on {})",
-                        context.model.name, parallelism.tp, gpu.name
-                    ),
-                );
-                *published.coefficients()
-            }
-            (Some(_), None) | (None, Some(_)) => {
-                self.wrong(path, "needs both `prefill_ms` and `decode_ms`, or neither");
-                return None;
-            }
-        };
+        let mut coefficients =
+            self.coefficients(context, path, pool_path, terms, gpu, parallelism)?;
         let ms =
             |span: Option<Span>, published: f64| span.map_or(published, |span| span.0.as_ms_f64());
         coefficients.prefill_stage_overhead = ms(
@@ -183,15 +141,106 @@ impl Builder<'_> {
         Some(Arc::new(model))
     }
 
+    /// The coefficients written in the scenario, or those of a published set.
+    fn coefficients(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool_path: &str,
+        terms: &PolynomialLatency,
+        gpu: &GpuSpec,
+        parallelism: Parallelism,
+    ) -> Option<Coefficients> {
+        match (terms.prefill_ms, terms.decode_ms) {
+            (Some(prefill), Some(decode)) => {
+                self.require(terms.set.is_none(), path, || {
+                    "names a `set` and writes coefficients; remove one of them".to_owned()
+                });
+                self.fact(
+                    pool_path,
+                    "polynomial step times (coefficients of the scenario)".to_owned(),
+                );
+                Some(Coefficients {
+                    prefill,
+                    decode,
+                    prefill_stage_overhead: 0.0,
+                    step_overhead: 0.0,
+                    step_overhead_per_token: 0.0,
+                })
+            }
+            (None, None) => {
+                let set = terms
+                    .set
+                    .as_deref()
+                    .unwrap_or(context.engine.polynomial_set);
+                let (model, tp) = (&context.model.name, parallelism.tp);
+                match polynomial::published(set, &gpu.name, model, tp) {
+                    Ok(published) => {
+                        let what =
+                            format!("published set `{set}` for {model} tp {tp} on {}", gpu.name);
+                        self.fact(pool_path, format!("polynomial step times ({what})"));
+                        Some(*published.coefficients())
+                    }
+                    Err(error) => {
+                        self.wrong(
+                            path,
+                            format!("{error}; use `roofline`, or write coefficients"),
+                        );
+                        None
+                    }
+                }
+            }
+            (Some(_), None) | (None, Some(_)) => {
+                self.wrong(path, "needs both `prefill_ms` and `decode_ms`, or neither");
+                None
+            }
+        }
+    }
+
+    /// Data-sheet peaks times the given shares.
     fn roofline(
         &mut self,
-        _context: &PoolContext<'_>,
+        context: &PoolContext<'_>,
         path: &str,
-        _figures: &RooflineLatency,
-        _gpu: &GpuSpec,
-        _parallelism: Parallelism,
+        figures: &RooflineLatency,
+        gpu: &GpuSpec,
+        parallelism: Parallelism,
     ) -> Option<Model> {
-        self.wrong(path, "roofline has not landed");
-        None
+        let stated = Efficiency::default();
+        let seconds =
+            |span: Option<Span>, stated: f64| span.map_or(stated, |span| span.0.as_secs_f64());
+        let efficiency = Efficiency {
+            gemm: figures.gemm.unwrap_or(stated.gemm),
+            prefill_attention: figures
+                .prefill_attention
+                .unwrap_or(stated.prefill_attention),
+            memory: figures.memory.unwrap_or(stated.memory),
+            link: figures.link.unwrap_or(stated.link),
+            kernel_seconds: seconds(figures.kernel_time, stated.kernel_seconds),
+            collective_seconds: seconds(figures.collective_time, stated.collective_seconds),
+        };
+        let overhead = Overhead {
+            step: figures
+                .step_overhead
+                .map_or(SimDuration::ZERO, |span| span.0),
+            ..Overhead::NONE
+        };
+        let kernels = Datasheet::new(gpu.clone(), efficiency);
+        let model = kernels.and_then(|kernels| {
+            Composed::new(
+                &context.model,
+                kernels,
+                parallelism,
+                Formats::BF16,
+                overhead,
+            )
+        });
+        match model {
+            Ok(model) => Some(Arc::new(model)),
+            Err(error) => {
+                self.wrong(path, error.to_string());
+                None
+            }
+        }
     }
 }

@@ -122,7 +122,6 @@ impl<'d> Builder<'d> {
         let output = self.scenario.output.clone().unwrap_or_default();
         OutputChoice {
             requests: output.requests.unwrap_or(true),
-            timeseries: output.timeseries.unwrap_or(true),
             charts: output.charts.unwrap_or(true),
         }
     }

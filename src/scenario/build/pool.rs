@@ -179,46 +179,7 @@ impl Builder<'_> {
         if self.problems.len() > before {
             return None;
         }
-        let blocks = match tuning.kv_blocks.unwrap_or(KvBlocks::Fit) {
-            KvBlocks::Unlimited => None,
-            KvBlocks::Blocks(blocks) => {
-                let key = key(pool.kv_blocks.is_some(), "kv_blocks");
-                self.require(blocks > 0, &key, || {
-                    "is 0, expected a whole number of at least 1, `fit` or `unlimited`".to_owned()
-                })
-                .then_some(())?;
-                Some(blocks)
-            }
-            KvBlocks::Fit => {
-                let tp = pool.tp.unwrap_or(1);
-                let plan = MemoryPlan {
-                    memory_bytes: gpu.memory_bytes,
-                    fraction,
-                    activation_bytes: activation_estimate(
-                        &context.model,
-                        tp,
-                        limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS),
-                    ),
-                    weights: WeightDtype::Bf16,
-                    kv: KvDtype::Bf16,
-                };
-                let fit = kv_capacity(
-                    &context.model,
-                    Parallelism::new(tp, pool.pp.unwrap_or(1)),
-                    &plan,
-                );
-                let tokens = fit
-                    .map_err(|error| self.wrong(path, format!("{error} ({})", gpu.name)))
-                    .ok()?
-                    .tokens;
-                let blocks = tokens / u64::from(block_tokens);
-                self.require(blocks > 0, path, || {
-                    format!("memory for {tokens} KV tokens is left, less than one block of {block_tokens}; use more GPUs (tp, pp)")
-                })
-                .then_some(())?;
-                Some(blocks)
-            }
-        };
+        let blocks = self.blocks(context, path, pool, tuning, gpu, limits)?;
         self.facts.push((
             path.to_owned(),
             match blocks {
@@ -238,5 +199,51 @@ impl Builder<'_> {
             watermark_blocks,
             bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
         })
+    }
+
+    /// KV blocks of an instance; `Some(None)` for unlimited.
+    fn blocks(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        gpu: &GpuSpec,
+        limits: StepLimits,
+    ) -> Option<Option<u64>> {
+        match tuning.kv_blocks.unwrap_or(KvBlocks::Fit) {
+            KvBlocks::Unlimited => Some(None),
+            KvBlocks::Blocks(blocks) => {
+                let key = Self::tuning_path(context, path, pool.kv_blocks.is_some(), "kv_blocks");
+                self.require(blocks > 0, &key, || {
+                    "is 0, expected a whole number of at least 1, `fit` or `unlimited`".to_owned()
+                })
+                .then_some(Some(blocks))
+            }
+            KvBlocks::Fit => {
+                let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+                let step_tokens = limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS);
+                let plan = MemoryPlan {
+                    memory_bytes: gpu.memory_bytes,
+                    fraction: tuning.memory_fraction.unwrap_or(1.0),
+                    activation_bytes: activation_estimate(&context.model, tp, step_tokens),
+                    weights: WeightDtype::Bf16,
+                    kv: KvDtype::Bf16,
+                };
+                let tokens = match kv_capacity(&context.model, Parallelism::new(tp, pp), &plan) {
+                    Ok(fit) => fit.tokens,
+                    Err(error) => {
+                        self.wrong(path, format!("{error} ({})", gpu.name));
+                        return None;
+                    }
+                };
+                let block_tokens = tuning.block_tokens.unwrap_or(1);
+                let blocks = tokens / u64::from(block_tokens);
+                self.require(blocks > 0, path, || {
+                    format!("leaves memory for {tokens} KV tokens, less than one block of {block_tokens}; raise tp or pp")
+                })
+                .then_some(Some(blocks))
+            }
+        }
     }
 }

@@ -92,6 +92,12 @@ impl Builder<'_> {
                 known.join(", ")
             )
         });
+        if let Some(engine) = found {
+            let fact = (format!("engine {name}"), engine.source.to_owned());
+            if !self.facts.contains(&fact) {
+                self.facts.push(fact);
+            }
+        }
         found
     }
 
@@ -229,14 +235,14 @@ impl Builder<'_> {
     /// A data-sheet link between the two pools' GPUs. Each GPU of an instance has its own, so an instance sends at
     /// the rate of as many links as both ends have.
     fn named_link(&mut self, path: &str, word: &str, system: &System) -> Option<TransferSpec> {
-        let kind = LinkKind::from_name(word)
-            .map_err(|error| {
-                self.wrong(
-                    path,
-                    format!("{error}, none, or {{bandwidth: 25 GB/s, latency: 10 us}}"),
-                )
-            })
-            .ok()?;
+        let kind = match LinkKind::from_name(word) {
+            Ok(kind) => kind,
+            Err(error) => {
+                let more = "none, or {bandwidth: 25 GB/s, latency: 10 us}";
+                self.wrong(path, format!("{error}, {more}"));
+                return None;
+            }
+        };
         let (prefill, decode) = (system.prefill.as_ref()?, system.decode.as_ref()?);
         // Unknown GPUs are reported with their pool.
         let gpu = |pool: &Pool| -> Option<GpuSpec> { hardware::gpu(&pool.gpu).ok() };

@@ -184,40 +184,37 @@ impl Builder<'_> {
             requests: Arc::from(&trace.requests[..kept]),
             report: trace.report,
         };
-        let recorded = Workload::recorded(&trace);
-        let scale = workload.time_scale;
-        if scale.is_some_and(|scale| !(scale.is_finite() && scale > 0.0)) {
-            self.wrong(
-                "workload.time_scale",
-                format!(
-                    "is {}, expected a number above 0",
-                    scale.unwrap_or_default()
-                ),
-            );
-            return None;
-        }
-        let rate = match (workload.rate, scale) {
+        self.stretched(workload, &trace)
+    }
+
+    /// The trace at its own pace, or at the `rate` or `time_scale` asked for.
+    fn stretched(&mut self, workload: &schema::Workload, trace: &Trace) -> Option<Workload> {
+        let recorded = Workload::recorded(trace);
+        let rate = match (workload.rate, workload.time_scale) {
             (Some(_), Some(_)) => {
-                self.wrong(
-                    "workload.time_scale",
-                    "stretches the trace and so does `rate`; remove one of them",
-                );
+                let message = "stretches the trace and so does `rate`; remove one of them";
+                self.wrong("workload.time_scale", message);
                 return None;
             }
             (Some(rate), None) => Some(rate.0),
+            (None, Some(scale)) if !(scale.is_finite() && scale > 0.0) => {
+                let message = format!("is {scale}, expected a number above 0");
+                self.wrong("workload.time_scale", message);
+                return None;
+            }
             // Exactly one is the recorded trace itself.
             (None, Some(scale)) if scale.to_bits() != 1.0_f64.to_bits() => {
                 trace.rate().map(|rate| rate / scale)
             }
             (None, _) => None,
         };
-        match rate {
-            None => Some(recorded),
-            Some(rate) => recorded
-                .with_rate(rate)
-                .map_err(|error| self.workload_problem(&error))
-                .ok(),
-        }
+        let Some(rate) = rate else {
+            return Some(recorded);
+        };
+        recorded
+            .with_rate(rate)
+            .map_err(|error| self.workload_problem(&error))
+            .ok()
     }
 
     /// The format by name; `Some(None)` for `auto`.

@@ -101,8 +101,6 @@ pub struct Slo {
 pub struct Output {
     /// `requests.csv`; without it, memory does not grow with the run.
     pub requests: Option<bool>,
-    /// `timeseries.csv`.
-    pub timeseries: Option<bool>,
     /// PNG charts.
     pub charts: Option<bool>,
 }

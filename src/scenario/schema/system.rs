@@ -229,14 +229,22 @@ pub struct PolynomialLatency {
     pub step_overhead_per_token: Option<Span>,
 }
 
-/// Figures in place of the model's stated ones.
+/// Shares of the data-sheet peaks that kernels reach, and fixed times.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RooflineLatency {
-    /// Share of the peak FLOP/s that matrix products reach.
-    pub compute_efficiency: Option<f64>,
-    /// Share of the peak memory bandwidth that reads reach.
-    pub memory_efficiency: Option<f64>,
-    /// CPU and launch time of the engine per step.
+    /// Matrix products, of the tensor-core peak.
+    pub gemm: Option<f64>,
+    /// Prefill attention, of the tensor-core peak.
+    pub prefill_attention: Option<f64>,
+    /// Anything that reads memory, of its bandwidth.
+    pub memory: Option<f64>,
+    /// Collectives, of the link between GPUs.
+    pub link: Option<f64>,
+    /// Fixed time of a kernel.
+    pub kernel_time: Option<Span>,
+    /// Fixed time of a collective.
+    pub collective_time: Option<Span>,
+    /// CPU time of the engine per step, on top of the GPU's.
     pub step_overhead: Option<Span>,
 }
