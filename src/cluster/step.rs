@@ -292,7 +292,7 @@ impl Instance {
         let blocks = group.blocks_for_steps(steps);
         batch.steps = steps;
         batch.run = Some(run);
-        self.take_blocks(blocks, host);
+        self.reserve_blocks(blocks);
         clock.end_of(&run, steps)
     }
 }
