@@ -106,8 +106,8 @@ pub(crate) fn system() -> SystemSpec {
     SystemSpec {
         name: "toy".to_owned(),
         pools: vec![
-            pool(Role::Prefill, "prefill", BatchRule::PrefillOnly),
-            pool(Role::Decode, "decode", BatchRule::DecodeOnly),
+            pool(Role::Prefill, "prefill", BatchRule::PrefillFirst),
+            pool(Role::Decode, "decode", BatchRule::PrefillFirst),
         ],
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
@@ -175,9 +175,11 @@ pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
                 queue.pop_front();
                 state[1].decoding += 1;
                 observer.stepped(&prefill_step(record));
+                observer.kv_changed(now, InstanceId::new(1), 20, state[1].decoding * 20);
             }
             Happening::Ended => {
                 state[1].decoding -= 1;
+                observer.kv_changed(now, InstanceId::new(1), -20, state[1].decoding * 20);
                 if record.output_tokens > 1 {
                     observer.gaps(&Gaps {
                         first: Fine::from_secs_f64(record.tpot_secs().unwrap()),
