@@ -1,5 +1,6 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
+pub mod cli;
 pub mod cluster;
 pub mod hardware;
 pub mod ids;
@@ -11,6 +12,8 @@ pub mod net;
 pub mod policy;
 pub mod report;
 pub mod rng;
+pub mod scenario;
 pub mod sim;
+pub mod sweep;
 pub mod units;
 pub mod workload;
