@@ -251,10 +251,34 @@ fn on_axes(panel: &Panel, line: &Line) -> Vec<(f64, f64)> {
         .collect()
 }
 
+/// The line as far as the ends of the x axis, also between points on either side of an end.
+fn cut(panel: &Panel, line: &Line) -> Vec<(f64, f64)> {
+    let points: Vec<(f64, f64)> = line
+        .points
+        .iter()
+        .map(|(x, y)| (panel.x.at(*x), panel.y.at(*y)))
+        .collect();
+    let (low, high) = panel.x.range;
+    let mut out = Vec::new();
+    for (i, (x, y)) in points.iter().enumerate() {
+        if let Some((x0, y0)) = i.checked_sub(1).map(|before| points[before]) {
+            for end in [low, high] {
+                if x0.min(*x) < end && end < x0.max(*x) {
+                    out.push((end, y0 + (y - y0) * (end - x0) / (x - x0)));
+                }
+            }
+        }
+        if low <= *x && *x <= high {
+            out.push((*x, *y));
+        }
+    }
+    out
+}
+
 fn draw_line(chart: &mut Chart<'_, '_>, panel: &Panel, line: &Line) -> Result<(), String> {
     let look = look(line.system);
     let style = look.colour.stroke_width(line_width());
-    let points = on_axes(panel, line);
+    let points = cut(panel, line);
     match look.dash {
         None => chart.draw_series(LineSeries::new(points, style)).map(drop),
         Some((on, off)) => {
