@@ -25,8 +25,8 @@ fn layer(module: &str) -> Option<usize> {
 }
 
 fn rust_files(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("a source folder can be listed") {
+        let path = entry.expect("a source folder can be listed").path();
         if path.is_dir() {
             rust_files(&path, files);
         } else if path.extension().is_some_and(|ext| ext == "rs") {

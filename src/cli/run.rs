@@ -89,11 +89,6 @@ fn folder(args: &RunArgs, experiment: &Experiment, experiments: usize) -> PathBu
 
 /// Runs one experiment, writes its files, prints the answer.
 fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report, Failure> {
-    if !args.quiet {
-        for note in &experiment.notes {
-            output::tell(&format!("note: {note}"));
-        }
-    }
     // A folder that cannot be written is better known before the simulation than after it.
     writable(folder)?;
     let bar = progress::bar(sweep::runs(experiment), args.quiet);

@@ -135,10 +135,8 @@ enum Happening {
     Arrived,
 }
 
-/// Tells `observer` the facts of a run, sampled like the real loop does.
-pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
-    let records = records(load, seed);
-    let mut events: Vec<(SimTime, Happening, usize)> = records
+fn happenings(records: &[RequestRecord]) -> Vec<(SimTime, Happening, usize)> {
+    let mut all: Vec<_> = records
         .iter()
         .enumerate()
         .flat_map(|(i, r)| {
@@ -149,10 +147,16 @@ pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
             ]
         })
         .collect();
-    events.sort_unstable();
+    all.sort_unstable();
+    all
+}
+
+/// Tells `observer` the facts of a run, sampled like the real loop does.
+pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
+    let records = records(load, seed);
     let mut state = [PoolSample::default(); 2];
     let mut queue = VecDeque::new();
-    for (now, what, i) in events {
+    for (now, what, i) in happenings(&records) {
         while observer.next_sample() < now {
             let mut sample = state;
             let started = queue

@@ -226,11 +226,30 @@ fn late_first_token(p: &Pooled) -> String {
     }
 }
 
+/// The hand-off, when it takes a good part of the time after the first token, which it does when the prefill instance
+/// emits that token.
+fn slow_hand_off(p: &Pooled) -> Option<String> {
+    let of = |name| p.mean(name).unwrap_or(0.0);
+    let (queue, transfer) = (of("transfer_queue_mean_ms"), of("transfer_mean_ms"));
+    let after_first = p.mean("e2e_mean_ms")? - p.mean("ttft_mean_ms")?;
+    let all = queue + transfer + of("decode_queue_mean_ms");
+    (all > 0.25 * after_first).then(|| {
+        format!(
+            "the second token waits for the hand-off, {} ms on average ({} ms of it before the KV transfer starts)",
+            digits(all),
+            digits(queue)
+        )
+    })
+}
+
 /// Whether tokens are slow throughout or stall now and then, and behind what.
 fn slow_tokens(report: &Report, p: &Pooled) -> String {
     let (Some(p50), Some(p99)) = (p.mean("itl_p50_ms"), p.mean("itl_p99_ms")) else {
         return "tokens come too slowly".to_owned();
     };
+    if let Some(reason) = slow_hand_off(p) {
+        return reason;
+    }
     let gaps = format!("ITL p50 {} ms, p99 {} ms", digits(p50), digits(p99));
     if p99 < 3.0 * p50 {
         return format!("its decode steps are too slow throughout ({gaps})");

@@ -4,6 +4,7 @@
 //! beside their final name and renamed when complete, so nothing half-written is ever left under it.
 
 mod answer;
+mod charts;
 mod figures;
 mod file;
 mod input;
@@ -57,5 +58,6 @@ pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<P
     } else {
         file::remove_stale(&path("requests.csv"))?;
     }
+    written.extend(charts::write(folder, report, &pooled)?);
     Ok(written)
 }

@@ -339,9 +339,10 @@ fn busy_cell(report: &Report, p: &Pooled) -> String {
                 .map(|pool| pool.busy);
             let mean = busy.sum::<f64>() / runs.len() as f64;
             if first.metrics.pools.len() == 1 {
-                format!("{:.0} %", 100.0 * mean)
+                format!("{:.0}\u{a0}%", 100.0 * mean)
             } else {
-                format!("{} {:.0} %", pool.name, 100.0 * mean)
+                // Lines break between pools, not inside.
+                format!("{}\u{a0}{:.0}\u{a0}%", pool.name, 100.0 * mean)
             }
         })
         .collect();

@@ -179,3 +179,61 @@ fn the_json_summary_holds_every_point_and_the_paired_differences() {
         .unwrap();
     assert!((difference - paired).abs() < 1e-9);
 }
+
+/// Where to leave the charts for a look, from the environment variable `PDSIM_CHARTS`.
+fn show(name: &str, report: &Report) {
+    if let Some(folder) = std::env::var_os("PDSIM_CHARTS") {
+        write_all(&Path::new(&folder).join(name), report, "").unwrap();
+    }
+}
+
+#[test]
+fn charts_are_pngs_of_the_documented_size() {
+    let mut report = report(&[2.0, 4.0, 6.0, 8.0, 10.0, 12.0], 3, 1000);
+    report.systems[2].gpus = 4;
+    show("sweep", &report);
+    let files = written(&report);
+    for name in [
+        "attainment",
+        "attainment_per_gpu",
+        "ttft_cdf",
+        "tpot_cdf",
+        "timeline",
+    ] {
+        let png = &files[&format!("{name}.png")];
+        assert_eq!(png[1..4], *b"PNG");
+        let width = u32::from_be_bytes(png[16..20].try_into().unwrap());
+        assert_eq!(width, 1920, "{name}");
+        assert!(
+            png.len() > 10_000 && png.len() < 1_000_000,
+            "{name}: {}",
+            png.len()
+        );
+    }
+}
+
+#[test]
+fn a_single_point_has_no_chart_over_the_axis_and_removes_a_stale_one() {
+    let mut report = report(&[11.0], 1, 2000);
+    "a system with quite a long name, on six instances".clone_into(&mut report.systems[1].name);
+    "and one more that does not fit the same row".clone_into(&mut report.systems[2].name);
+    show("single", &report);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("attainment.png"), "old").unwrap();
+    let paths = write_all(folder.path(), &report, "").unwrap();
+    assert!(paths.iter().all(|path| path.exists()));
+    assert!(!folder.path().join("attainment.png").exists());
+    assert!(folder.path().join("timeline.png").exists());
+}
+
+#[test]
+fn charts_survive_runs_that_measured_nothing() {
+    let mut report = report(&[4.0, 8.0], 1, 30);
+    report.slo = None;
+    for run in &mut report.runs {
+        run.metrics.ttft = None;
+        run.metrics.tpot = None;
+        run.metrics.series = crate::metrics::Series::default();
+    }
+    assert!(!written(&report).keys().any(|name| name.ends_with("png")));
+}

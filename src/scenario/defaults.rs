@@ -34,8 +34,8 @@ pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     let common = scenario.engine.as_deref().unwrap_or(engine::DEFAULT);
     for (name, system) in &scenario.systems.0 {
         let named = system.engine.as_deref().unwrap_or(common);
-        // An unknown engine is reported by the check; nothing can be filled from it.
-        if let Some(engine) = engine::engine(named) {
+        // An unknown engine, or a dot in a name, is reported by the build; nothing can be filled then.
+        if let (Some(engine), false) = (engine::engine(named), name.contains('.')) {
             filler.system(&format!("systems.{name}"), scenario, system, engine);
         }
     }

@@ -168,19 +168,44 @@ impl Document {
     /// the sweep value that put it there.
     #[must_use]
     pub fn problem(&self, path: &str, message: impl Into<String>) -> Problem {
-        let related = |o: &&Override| is_prefix(&o.path, path);
-        match self.overrides.iter().rev().find(related) {
+        match self.origin(path) {
             Some(o) if o.origin == Origin::Flag => Problem::in_flag(&o.text, path, message),
             Some(o) => {
-                let place = locate(&self.text, &format!("sweep.{}", o.path)).or_else(|| {
-                    let quoted = locate_steps(&self.text, &["sweep", &o.path]);
-                    quoted.or_else(|| locate(&self.text, "sweep"))
-                });
                 let message = format!("{} (sweep value `{}`)", message.into(), o.text);
-                Problem::in_file(&self.path, place, path, message)
+                let axis = format!("sweep.{}", o.path);
+                let by_flag = |f: &&Override| f.origin == Origin::Flag && f.path == axis;
+                if let Some(flag) = self.overrides.iter().find(by_flag) {
+                    return Problem::in_flag(&flag.text, path, message);
+                }
+                // An axis is one key with dots, or nested maps.
+                let place = locate_steps(&self.text, &["sweep", &o.path]);
+                Problem::in_file(
+                    &self.path,
+                    place.or_else(|| locate(&self.text, &axis)),
+                    path,
+                    message,
+                )
             }
             None => Problem::in_file(&self.path, locate(&self.text, path), path, message),
         }
+    }
+
+    /// The override that put the key at `path` there: one of the key or a map around it, or, for a key that the file
+    /// does not have, one below it.
+    fn origin(&self, path: &str) -> Option<&Override> {
+        let above = self
+            .overrides
+            .iter()
+            .rev()
+            .find(|o| is_prefix(&o.path, path));
+        let in_file = || locate_steps(&self.text, &path.split('.').collect::<Vec<_>>()).is_some();
+        let below = || {
+            self.overrides
+                .iter()
+                .rev()
+                .find(|o| is_prefix(path, &o.path))
+        };
+        above.or_else(|| if in_file() { None } else { below() })
     }
 }
 

@@ -140,6 +140,14 @@ pub(super) fn rephrase(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("missing field ") {
         return format!("the key {rest} is missing");
     }
+    let message = message
+        .replace(
+            "expected u32",
+            "expected a whole number from 0 to 4294967295",
+        )
+        .replace("expected u64", "expected a whole number of at least 0")
+        .replace("expected f64", "expected a number")
+        .replace("expected a boolean", "expected true or false");
     message
         .replacen("invalid type: ", "is a ", 1)
         .replacen("invalid value: ", "is the ", 1)
@@ -166,7 +174,7 @@ mod tests {
         );
         assert_eq!(
             rephrase("invalid type: string \"four\", expected u32"),
-            "is a string \"four\", expected u32"
+            "is a string \"four\", expected a whole number from 0 to 4294967295"
         );
     }
 }

@@ -59,7 +59,8 @@ fn common(trees: &[&Value]) -> Option<Value> {
             kept.insert(key.clone(), value);
         }
     }
-    Some(Value::Mapping(kept))
+    // Choices between kinds (`{polynomial: …}` here, `{roofline: …}` there) share nothing; an empty map is no choice.
+    (!kept.is_empty()).then_some(Value::Mapping(kept))
 }
 
 /// The resolved file lies in the output folder, so a trace beside the scenario needs its whole path.
@@ -108,8 +109,8 @@ mod tests {
     #[test]
     fn what_points_do_not_share_is_left_out() {
         let trees: Vec<Value> = [
-            "{a: 1, b: {c: 2, d: 3}, e: {f: 1}}",
-            "{a: 1, b: {c: 2, d: 4}, e: word}",
+            "{a: 1, b: {c: 2, d: 3}, e: {f: 1}, g: {h: 1}}",
+            "{a: 1, b: {c: 2, d: 4}, e: word, g: {i: 1}}",
         ]
         .iter()
         .map(|text| serde_yaml::from_str(text).unwrap())

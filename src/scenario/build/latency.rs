@@ -42,7 +42,8 @@ impl Builder<'_> {
             (Some(choice), ..) => (format!("{pool_path}.latency"), choice),
             (None, Some(choice), _) => (format!("{}.latency", context.path), choice),
             (None, None, Some(choice)) => ("latency".to_owned(), choice),
-            (None, None, None) => unreachable!("defaults give every pool a step-time model"),
+            // Defaults fill this for every system whose name and engine are right; the others are refused anyway.
+            (None, None, None) => return None,
         };
         let published = has_polynomial(context.engine.polynomial_set, &context.model.name, pool);
         match choice {
@@ -227,13 +228,7 @@ impl Builder<'_> {
         };
         let kernels = Datasheet::new(gpu.clone(), efficiency);
         let model = kernels.and_then(|kernels| {
-            Composed::new(
-                &context.model,
-                kernels,
-                parallelism,
-                Formats::BF16,
-                overhead,
-            )
+            Composed::new(context.model, kernels, parallelism, Formats::BF16, overhead)
         });
         match model {
             Ok(model) => Some(Arc::new(model)),

@@ -20,7 +20,7 @@ const MAX_DEGREE: u32 = 128;
 
 /// What the pools of a system share.
 pub(super) struct PoolContext<'s> {
-    pub(super) model: ModelSpec,
+    pub(super) model: &'s ModelSpec,
     /// The system's tuning keys over the engine's.
     pub(super) tuning: Tuning,
     pub(super) engine: &'static Engine,
@@ -29,6 +29,13 @@ pub(super) struct PoolContext<'s> {
 }
 
 impl Builder<'_> {
+    /// Looks up the GPU type of the pool at `path`.
+    pub(super) fn gpu(&mut self, path: &str, pool: &Pool) -> Option<GpuSpec> {
+        hardware::gpu(&pool.gpu)
+            .map_err(|error| self.wrong(&format!("{path}.gpu"), error.to_string()))
+            .ok()
+    }
+
     /// Builds one pool; `None` when it cannot be.
     pub(super) fn pool(
         &mut self,
@@ -37,6 +44,7 @@ impl Builder<'_> {
         name: &str,
         role: Role,
         pool: &Pool,
+        gpu: GpuSpec,
     ) -> Option<PoolSpec> {
         let path = format!("{}.{key}", context.path);
         let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
@@ -51,9 +59,6 @@ impl Builder<'_> {
                 || format!("is {value}, expected 1 to {most}"),
             );
         }
-        let gpu = hardware::gpu(&pool.gpu)
-            .map_err(|error| self.wrong(&format!("{path}.gpu"), error.to_string()))
-            .ok();
         let parallelism = Parallelism::new(tp, pp);
         let cut = context.model.check_parallelism(parallelism);
         if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
@@ -67,7 +72,7 @@ impl Builder<'_> {
             Role::Decode => false,
         };
         let limits = self.limits(context, &path, pool, &tuning, chunked);
-        let (gpu, ()) = (gpu?, cut.ok()?);
+        cut.ok()?;
         let kv = self.kv(context, &path, pool, &tuning, &gpu, limits)?;
         let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
         Some(PoolSpec {
@@ -226,11 +231,11 @@ impl Builder<'_> {
                 let plan = MemoryPlan {
                     memory_bytes: gpu.memory_bytes,
                     fraction: tuning.memory_fraction.unwrap_or(1.0),
-                    activation_bytes: activation_estimate(&context.model, tp, step_tokens),
+                    activation_bytes: activation_estimate(context.model, tp, step_tokens),
                     weights: WeightDtype::Bf16,
                     kv: KvDtype::Bf16,
                 };
-                let tokens = match kv_capacity(&context.model, Parallelism::new(tp, pp), &plan) {
+                let tokens = match kv_capacity(context.model, Parallelism::new(tp, pp), &plan) {
                     Ok(fit) => fit.tokens,
                     Err(error) => {
                         self.wrong(path, format!("{error} ({})", gpu.name));

@@ -1,6 +1,6 @@
 //! Systems: policy presets as pools, routers and a hand-off.
 
-use crate::cluster::{FirstToken, Role, SystemSpec, TransferSpec};
+use crate::cluster::{FirstToken, PoolSpec, Role, SystemSpec, TransferSpec};
 use crate::hardware::{self, GpuSpec, Link, LinkKind};
 use crate::policy::router::RouterRule;
 use crate::scenario::defaults;
@@ -48,24 +48,29 @@ impl Builder<'_> {
         self.require(!name.is_empty() && name.chars().all(plain), &path, || {
             format!("the system name `{name}` may hold only letters, digits, `-`, `_` and `+`")
         });
-        let engine = self.engine(&path, system)?;
-        let roles = self.roles(&path, system);
-        let context = PoolContext {
-            model: self.model(&path, system)?,
-            tuning: system.tuning().or(engine.tuning()),
-            engine,
-            path: &path,
-            system,
-        };
-        let mut pools = Vec::new();
-        for (key, pool_name, role, pool) in roles? {
-            pools.push(self.pool(&context, key, pool_name, role, pool));
-        }
+        // Everything is looked at before anything stops the build, so that one check tells all.
+        let engine = self.engine(&path, system);
+        let model = self.model(&path, system);
         let (prefill_router, decode_router) = self.routers(&path, system);
         let transfer = self.transfer(&path, system);
+        let pools = self.roles(&path, system).map(|roles| {
+            let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
+                let gpu = self.gpu(&format!("{path}.{key}"), pool)?;
+                let (engine, model) = (engine?, model.as_ref()?);
+                let context = PoolContext {
+                    model,
+                    tuning: system.tuning().or(engine.tuning()),
+                    engine,
+                    path: &path,
+                    system,
+                };
+                self.pool(&context, key, pool_name, role, pool, gpu)
+            });
+            built.collect::<Vec<Option<PoolSpec>>>()
+        });
         Some(SystemSpec {
             name: name.to_owned(),
-            pools: pools.into_iter().collect::<Option<_>>()?,
+            pools: pools?.into_iter().collect::<Option<_>>()?,
             prefill_router: prefill_router?,
             decode_router: decode_router?,
             first_token: match system.first_token {

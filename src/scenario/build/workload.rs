@@ -9,7 +9,7 @@ use crate::scenario::schema::{self, ArrivalKind, Limit, WordOr};
 use crate::workload::lengths::{self, LengthsSpec, MarginalSpec};
 use crate::workload::trace::Format;
 use crate::workload::{
-    ArrivalProcess, Generated, LengthModel, ReadOptions, RequestSpec, Trace, Workload,
+    ArrivalProcess, Generated, LengthModel, ReadOptions, RequestSpec, Trace, TraceError, Workload,
     WorkloadError, read_trace,
 };
 
@@ -144,8 +144,8 @@ impl Builder<'_> {
         let near = error
             .nearest
             .as_ref()
-            .map_or(String::new(), |name| format!(", did you mean `{name}`?"));
-        let message = format!("is {}{near}, expected {}", error.seen, error.allowed);
+            .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        let message = format!("is {}, expected {}{near}", error.seen, error.allowed);
         self.wrong(&format!("workload.{}", error.key), message);
     }
 
@@ -255,9 +255,18 @@ impl Builder<'_> {
                 };
                 let read = read_trace(&path, &options);
                 // The trace's own message names file and line; the key would point at the wrong file.
-                let trace = read
-                    .map_err(|error| self.problems.push(Problem::elsewhere(error.to_string())))
-                    .ok()?;
+                let trace = match read {
+                    Ok(trace) => trace,
+                    Err(error @ TraceError::Io { .. }) => {
+                        let places = "looked beside the scenario and in the current folder";
+                        self.wrong("workload.trace", format!("{error} ({places})"));
+                        return None;
+                    }
+                    Err(error) => {
+                        self.problems.push(Problem::elsewhere(error.to_string()));
+                        return None;
+                    }
+                };
                 traces.0.push((path, format, trace.clone()));
                 trace
             }
