@@ -4,11 +4,6 @@
 //! an 8B model on an H100. Output lengths of 800 and 3,200 come at a quarter and a sixteenth of the rate, so
 //! that the token load stays equal. `stepping` is the slow twin on the first case.
 
-#![expect(
-    missing_docs,
-    reason = "criterion's macros generate undocumented functions"
-)]
-
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::RequestRecord;
+use pdsim::cluster::{RequestRecord, RunClock};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Error, Gaps, Observer, Options, PoolSample, StepFact, simulate};
 use pdsim::units::{FINE_BITS, SimDuration, SimTime};
@@ -97,14 +97,15 @@ impl Observer for Facts {
         work.context += steps * u128::from(fact.context) + n * (steps * (steps - 1) / 2);
     }
 
-    fn gaps(&mut self, gaps: &Gaps) {
+    fn gaps(&mut self, _: &RunClock, gaps: &Gaps) {
         for i in 0..gaps.count {
             let gap = u128::from(gaps.first.0) + u128::from(gaps.step.0) * u128::from(i);
             *self.gaps.entry(gap).or_default() += gaps.sequences;
         }
     }
 
-    fn gap(&mut self, gap: SimDuration, sequences: u64) {
+    fn gap(&mut self, from: SimTime, to: SimTime, sequences: u64) {
+        let gap = to - from;
         *self
             .gaps
             .entry(u128::from(gap.as_ps()) << FINE_BITS)

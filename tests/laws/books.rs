@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{Outcome, RequestRecord, Role, SystemSpec};
+use pdsim::cluster::{Outcome, RequestRecord, Role, RunClock, SystemSpec};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Gaps, Observer, PoolSample, StepFact};
 use pdsim::units::{SimDuration, SimTime};
@@ -204,15 +204,12 @@ impl Observer for Books {
         }
     }
 
-    fn gaps(&mut self, gaps: &Gaps) {
+    fn gaps(&mut self, _: &RunClock, gaps: &Gaps) {
         self.gaps += gaps.count * gaps.sequences;
     }
 
-    fn gap(&mut self, gap: SimDuration, sequences: u64) {
-        assert!(
-            gap > SimDuration::ZERO,
-            "L3: tokens come one after the other"
-        );
+    fn gap(&mut self, from: SimTime, to: SimTime, sequences: u64) {
+        assert!(to > from, "L3: tokens come one after the other");
         self.gaps += sequences;
     }
 
