@@ -17,8 +17,3 @@ pub mod sim;
 pub mod sweep;
 pub mod units;
 pub mod workload;
-
-/// Compiles and runs the examples of the README.
-#[doc = include_str!("../README.md")]
-#[cfg(doctest)]
-struct Readme;
