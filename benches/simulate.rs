@@ -38,7 +38,8 @@ fn requests(output_tokens: u32, rate: f64) -> Vec<RequestSpec> {
         .map(|_| {
             at -= (1.0 - rng.random::<f64>()).ln() / rate;
             RequestSpec {
-                arrival: SimTime::ZERO + SimDuration::from_secs_f64(at).unwrap(),
+                arrival: SimTime::ZERO
+                    + SimDuration::from_secs_f64(at).expect("arrivals are finite"),
                 input_tokens: 1024,
                 output_tokens,
                 max_output: output_tokens,
@@ -76,7 +77,7 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         gpu: "h100-sxm".to_owned(),
         tp: 1,
         pp: 1,
-        latency: Arc::new(Polynomial::new(coefficients).unwrap()),
+        latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
         batch,
         limits: StepLimits {
             max_step_tokens,
@@ -131,7 +132,7 @@ fn run(spec: &SystemSpec, requests: &[RequestSpec]) -> usize {
         Options::default(),
         &mut kept,
     )
-    .unwrap();
+    .expect("the workload is ordered and nothing stalls");
     assert_eq!(kept.0.len(), requests.len());
     kept.0.len()
 }
@@ -165,7 +166,7 @@ fn engine(c: &mut Criterion) {
         ..colocated()
     };
     group.bench_function("colocated-stepping/200", |b| {
-        b.iter(|| run(&stepping, &base))
+        b.iter(|| run(&stepping, &base));
     });
     group.finish();
 }
