@@ -31,17 +31,26 @@ fn every_file_is_the_same_byte_for_byte() {
             assert!(fast[expected].len() > 1000, "{expected} has rows");
         }
         for (name, fast) in &fast {
-            let lines = fast.lines().zip(stepping[name].lines());
-            for (line, (fast, stepping)) in lines.enumerate() {
-                assert_eq!(fast, stepping, "{name}, line {line}, left: fast-forward");
+            let lines = |bytes: &[u8]| -> Vec<String> {
+                String::from_utf8_lossy(bytes)
+                    .lines()
+                    .map(str::to_owned)
+                    .collect()
+            };
+            if name.ends_with(".csv") && *fast != stepping[name] {
+                assert_eq!(
+                    lines(fast),
+                    lines(&stepping[name]),
+                    "{name}, left: fast-forward"
+                );
             }
-            assert!(*fast == stepping[name], "{name}: lengths differ");
+            assert!(*fast == stepping[name], "{name} differs");
         }
     }
 }
 
 /// The files of one report over `scenarios`; the measured window differs from batch to batch.
-fn files(scenarios: &[Scenario], batch: u64, fast_forward: bool) -> BTreeMap<String, String> {
+fn files(scenarios: &[Scenario], batch: u64, fast_forward: bool) -> BTreeMap<String, Vec<u8>> {
     let slo = Slo {
         ttft: Some(SimDuration::from_ms(50)),
         tpot: Some(SimDuration::from_ms(10)),
@@ -97,7 +106,7 @@ fn files(scenarios: &[Scenario], batch: u64, fast_forward: bool) -> BTreeMap<Str
     let paths = write_all(folder.path(), &report, "name: random\n").unwrap();
     paths
         .iter()
-        .map(|path| (name(path), std::fs::read_to_string(path).unwrap()))
+        .map(|path| (name(path), std::fs::read(path).unwrap()))
         .collect()
 }
 

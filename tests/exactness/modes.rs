@@ -1,6 +1,7 @@
 //! Fast-forward against stepping.
 
 use pdsim::units::SimTime;
+use pdsim::workload::RequestSpec;
 
 use crate::facts::Facts;
 use crate::scenario::Scenario;
@@ -34,5 +35,28 @@ fn a_run_cut_at_the_horizon_is_cut_alike() {
                 Facts::of(scenario, true, Some(horizon)).difference(&stepping)
             });
         }
+    }
+}
+
+#[test]
+fn long_outputs_and_many_requests_agree_as_well() {
+    for seed in 1_500_000..1_500_012 {
+        let mut scenario = Scenario::random(seed);
+        // Waves of the same requests, with outputs of up to some thousand tokens.
+        let wave = scenario.requests.clone();
+        let span = wave[wave.len() - 1].arrival - SimTime::ZERO;
+        for i in 1..6 {
+            scenario
+                .requests
+                .extend(wave.iter().map(|request| RequestSpec {
+                    arrival: request.arrival + span * i,
+                    output_tokens: request.output_tokens * 7,
+                    ..*request
+                }));
+        }
+        holds(&scenario, |scenario| {
+            let stepping = Facts::of(scenario, false, None);
+            Facts::of(scenario, true, None).difference(&stepping)
+        });
     }
 }

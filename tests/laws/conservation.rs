@@ -1,10 +1,14 @@
 //! L1 to L5 on random scenarios, to the end and up to a horizon, in both modes.
 
-use pdsim::cluster::Outcome;
+use std::sync::Arc;
+
+use pdsim::cluster::{KvSpec, Outcome, Role};
+use pdsim::latency::fixed::Fixed;
 use pdsim::sim::{Options, simulate};
-use pdsim::units::SimTime;
+use pdsim::units::{SimDuration, SimTime};
 
 use crate::books::Books;
+use crate::facts::Facts;
 use crate::scenario::Scenario;
 
 fn books(scenario: &Scenario, fast_forward: bool, horizon: Option<SimTime>) -> (Books, SimTime) {
@@ -76,6 +80,49 @@ fn tokens_balance() {
             books.decoded + by_prompt + preemptions,
             outputs,
             "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn l4_samples_count_the_blocks_of_the_step_in_progress() {
+    // One request, blocks of one token, decode steps of 20 ms: during the i-th decode step it holds its prompt and i tokens.
+    let mut scenario = Scenario::random(0);
+    scenario.requests.truncate(1);
+    let request = &mut scenario.requests[0];
+    (request.arrival, request.input_tokens, request.output_tokens) = (SimTime::ZERO, 9, 30);
+    scenario.spec.pools.truncate(1);
+    let pool = &mut scenario.spec.pools[0];
+    (pool.role, pool.instances, pool.pp) = (Role::Both, 1, 1);
+    pool.limits.max_step_tokens = 64;
+    let (prefill, decode) = (SimDuration::from_ms(10), SimDuration::from_ms(20));
+    pool.latency = Arc::new(Fixed {
+        prefill,
+        decode,
+        ..Fixed::default()
+    });
+    pool.kv = KvSpec {
+        block_tokens: 1,
+        blocks: Some(50),
+        watermark_blocks: 0,
+        bytes_per_token: 0,
+    };
+    for fast_forward in [true, false] {
+        let facts = Facts::of(&scenario, fast_forward, None);
+        assert_eq!(
+            facts.samples.len(),
+            118,
+            "every 5 ms of 10 + 29 × 20 ms, the last instant not counted"
+        );
+        for (now, pools) in &facts.samples {
+            let ms = now.as_ps() / 1_000_000_000;
+            let steps = if ms < 10 { 0 } else { (ms - 10) / 20 + 1 };
+            assert_eq!(pools[0].kv_used, 9 + steps, "L4 at {ms} ms");
+        }
+        assert_eq!(
+            facts.kv_peak.values().max(),
+            Some(&(9 + 29)),
+            "L4: the last token is not stored"
         );
     }
 }

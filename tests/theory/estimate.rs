@@ -7,7 +7,7 @@ use pdsim::units::SimDuration;
 use crate::system::Experiment;
 
 /// Independent runs per estimate.
-const SEEDS: u64 = 16;
+pub(crate) const SEEDS: u64 = 16;
 
 /// Requests of a run left out at its start, while the queue builds up.
 const WARMUP: usize = 1_500;
@@ -53,8 +53,13 @@ pub(crate) fn assert_mean(
             mean.sum / mean.count
         })
         .collect();
-    let (mean, half) = interval(&means);
-    println!("{what}: theory {theory:.6} s, simulated {mean:.6} ± {half:.6} s");
+    assert_estimate(what, &means, theory, precision);
+}
+
+/// Asserts the same of one value per seed.
+pub(crate) fn assert_estimate(what: &str, values: &[f64], theory: f64, precision: f64) {
+    let (mean, half) = interval(values);
+    println!("{what}: theory {theory:.6}, simulated {mean:.6} ± {half:.6}");
     assert!(
         half < precision * theory,
         "{what}: ± {half} is too wide for {theory}"

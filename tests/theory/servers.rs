@@ -2,9 +2,11 @@
 
 use pdsim::cluster::{RequestRecord, Role};
 use pdsim::latency::fixed::Fixed;
+use pdsim::metrics::{Collector, Config};
+use pdsim::sim::{Options, simulate};
 use pdsim::units::SimDuration;
 
-use crate::estimate::assert_mean;
+use crate::estimate::{SEEDS, assert_estimate, assert_mean};
 use crate::system::{Experiment, Tokens, pool, system};
 
 /// A microsecond per prompt token, so that lengths are service times.
@@ -51,6 +53,27 @@ fn mm1_waiting_and_sojourn() {
             0.08,
         );
     }
+}
+
+#[test]
+fn little_the_number_seen_in_samples_is_rate_times_sojourn() {
+    // Samples look at the pools and know no request; L = λ W = ρ/(1 − ρ).
+    let load = 0.7;
+    let experiment = prompts(1, load, Tokens::Exponential(10_000.0));
+    let sampled = |seed| {
+        let mut collector = Collector::new(&Config::default(), &experiment.spec);
+        let requests = experiment.requests(seed);
+        simulate(
+            &experiment.spec,
+            requests,
+            Options::default(),
+            &mut collector,
+        )
+        .unwrap();
+        collector.into_metrics().little.mean_sampled.unwrap()
+    };
+    let means: Vec<f64> = (0..SEEDS).map(sampled).collect();
+    assert_estimate("L of M/M/1", &means, load / (1.0 - load), 0.15);
 }
 
 #[test]
