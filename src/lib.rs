@@ -1,5 +1,6 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
+pub mod calibrate;
 pub mod cluster;
 pub mod hardware;
 pub mod ids;
