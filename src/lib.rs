@@ -1,6 +1,7 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
 pub mod calibrate;
+pub mod cli;
 pub mod cluster;
 pub mod hardware;
 pub mod ids;
@@ -12,6 +13,8 @@ pub mod net;
 pub mod policy;
 pub mod report;
 pub mod rng;
+pub mod scenario;
 pub mod sim;
+pub mod sweep;
 pub mod units;
 pub mod workload;

@@ -1,3 +1,5 @@
 //! The `pdsim` binary.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    pdsim::cli::main()
+}

@@ -32,6 +32,7 @@ impl Instance {
             self.pass_on(index, outlet.table);
             return;
         }
+        self.report_blocks(host);
         let steps = self.stages[index].batch.steps;
         self.advance(index, steps, outlet.table, host);
         self.end_jobs(index, outlet, host);
@@ -42,6 +43,10 @@ impl Instance {
     /// At the horizon: lets the steps of a decode run that have ended by now count, and no other.
     pub(super) fn stop<H: Host>(&mut self, table: &mut Table, host: &mut H) {
         let now = host.now();
+        let beyond = self.kv.used() - self.used_after(now);
+        self.kv.give(beyond);
+        self.unreported -= beyond;
+        self.report_blocks(host);
         let first = &mut self.stages[0];
         let ended = first.batch.ended_by(now);
         if let (true, Some(run), Some(clock)) = (

@@ -131,17 +131,20 @@ impl Group {
         Some((slot, context))
     }
 
-    /// Takes out the sequence that joined last (the victim of a preemption); says how many tokens its KV cache held.
-    pub(super) fn pop_latest(&mut self, table: &mut Table) -> Option<(SlotId, u64)> {
-        let current = self
-            .finish
-            .iter()
-            .map(|Reverse(f)| f.member)
-            .filter(|m| m.is_current(table));
-        let latest = current.max_by_key(|m| table[m.slot].joined)?;
-        let context = self.leave(table, latest.slot);
+    /// The sequence that joined last, and its place in the order of joining.
+    pub(super) fn latest(&self, table: &Table) -> Option<(u64, SlotId)> {
+        let members = self.finish.iter().map(|Reverse(f)| f.member);
+        members
+            .filter(|m| m.is_current(table))
+            .map(|m| (table[m.slot].joined, m.slot))
+            .max()
+    }
+
+    /// Takes out a sequence before it finishes (a preemption); says how many tokens its KV cache held.
+    pub(super) fn take_out(&mut self, table: &mut Table, slot: SlotId) -> u64 {
+        let context = self.leave(table, slot);
         self.forget_stale(table);
-        Some((latest.slot, context))
+        context
     }
 
     /// Output tokens the sequence in `slot` still has to emit.

@@ -113,6 +113,8 @@ pub(super) struct Instance {
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
     pub(super) kv: BlockPool,
+    /// Blocks among the used ones that belong to steps in progress which observers have not heard of.
+    pub(super) unreported: u64,
     /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
     pub(super) seqs: u32,
     /// Prompts in progress (admitted, not complete), for samples.
@@ -235,14 +237,34 @@ impl Instance {
         }
         host.schedule(self.lane, clock.end_of(run, steps));
         first.batch.steps = steps;
-        self.give_blocks(unused, host);
+        self.kv.give(unused);
+        self.unreported -= unused;
+    }
+
+    /// Takes the KV blocks of a run of decode steps. Observers hear of them when the steps have ended, as a run may be cut
+    /// and would have held them for nothing.
+    pub(super) fn reserve_blocks(&mut self, blocks: u64) {
+        if self.kv.is_limited() {
+            self.kv.take(blocks);
+            self.unreported += blocks;
+        }
+    }
+
+    /// Tells the observer of the blocks of the run that has ended.
+    pub(super) fn report_blocks<H: Host>(&mut self, host: &mut H) {
+        let blocks = std::mem::take(&mut self.unreported);
+        if blocks > 0 {
+            let (now, used) = (host.now(), self.kv.used());
+            host.observer()
+                .kv_changed(now, self.id, blocks.cast_signed(), used);
+        }
     }
 
     /// Takes KV blocks; unlimited memory is not counted.
     pub(super) fn take_blocks<H: Host>(&mut self, blocks: u64, host: &mut H) {
         if blocks > 0 && self.kv.is_limited() {
             self.kv.take(blocks);
-            let (now, used) = (host.now(), self.kv.used());
+            let (now, used) = (host.now(), self.kv.used() - self.unreported);
             host.observer()
                 .kv_changed(now, self.id, blocks.cast_signed(), used);
         }
@@ -252,7 +274,7 @@ impl Instance {
     pub(super) fn give_blocks<H: Host>(&mut self, blocks: u64, host: &mut H) {
         if blocks > 0 && self.kv.is_limited() {
             self.kv.give(blocks);
-            let (now, used) = (host.now(), self.kv.used());
+            let (now, used) = (host.now(), self.kv.used() - self.unreported);
             host.observer()
                 .kv_changed(now, self.id, -blocks.cast_signed(), used);
         }

@@ -291,6 +291,7 @@ fn new_instance(
         left_over: 0,
         stages: (0..spec.pp).map(|_| stage()).collect(),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
+        unreported: 0,
         seqs: 0,
         prefilling: 0,
         handing_off: 0,

@@ -62,6 +62,8 @@ impl Instance {
         let first = &mut self.stages[0];
         self.left_over = first.wait.n;
         if first.batch.is_empty() {
+            // All were preempted. That leaves their tokens of the step to prompts in progress.
+            self.form_first_stage(shop, host);
             return;
         }
         if !first.batch.jobs.is_empty() {
@@ -165,35 +167,54 @@ impl Instance {
     /// Moves the ready sequences into the batch, as many as the decode context cap lets, and preempts until the rest finds
     /// its KV blocks.
     fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
-        let stage = &mut self.stages[0];
         let cap = shop.pool.limits.max_decode_context.unwrap_or(u64::MAX);
-        if stage.wait.n > 1 && stage.wait.context + u64::from(stage.wait.n) > cap {
-            stage
-                .wait
-                .split_front(shop.table, cap, &mut stage.batch.group);
+        // Again when all of the batch were preempted and others were left over: one of them can go on.
+        while self.stages[0].batch.group.n == 0 && self.stages[0].wait.n > 0 {
+            let stage = &mut self.stages[0];
+            if stage.wait.n > 1 && stage.wait.context + u64::from(stage.wait.n) > cap {
+                stage
+                    .wait
+                    .split_front(shop.table, cap, &mut stage.batch.group);
+            } else {
+                std::mem::swap(&mut stage.wait, &mut stage.batch.group);
+            }
+            while self.stages[0].batch.group.blocks_for_step() > self.kv.free() {
+                self.preempt_latest(shop.table, host);
+                // The plan was made with the victim: the next step may have room for a prompt.
+                shop.fast_forward = false;
+            }
+        }
+    }
+
+    /// Preempts the sequence that joined last, in the batch or left over by the decode context cap: the earliest keeps its
+    /// blocks and goes on.
+    fn preempt_latest<H: Host>(&mut self, table: &mut Table, host: &mut H) {
+        let stage = &mut self.stages[0];
+        let group = if stage.wait.latest(table) > stage.batch.group.latest(table) {
+            &mut stage.wait
         } else {
-            std::mem::swap(&mut stage.wait, &mut stage.batch.group);
+            &mut stage.batch.group
+        };
+        let (_, victim) = group
+            .latest(table)
+            .expect("only sequences need blocks, and one of them is here");
+        let settled_at = group.settled_at;
+        let remaining = group.remaining(table, victim);
+        let context = group.take_out(table, victim);
+        let live = &mut table[victim];
+        if !live.fresh {
+            live.record.last_token = settled_at;
         }
-        while self.stages[0].batch.group.blocks_for_step() > self.kv.free() {
-            let group = &mut self.stages[0].batch.group;
-            let Some((victim, context)) = group.pop_latest(shop.table) else {
-                break;
-            };
-            self.preempt(victim, context, shop.table, host);
-        }
+        let remaining = u32::try_from(remaining).expect("remaining output fits u32");
+        live.emitted = live.record.output_tokens - remaining;
+        self.preempt(victim, context, table, host);
     }
 
     /// Puts a sequence back to the front of the queue; its KV cache is lost and will be recomputed.
     fn preempt<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
         let live = &mut table[slot];
-        if !live.fresh {
-            live.record.last_token = self.stages[0].batch.group.settled_at;
-        }
         live.fresh = false;
         // What it has emitted is now part of what must be computed again.
-        let remaining = live.finish_step - self.stages[0].batch.group.steps;
-        live.emitted = live.record.output_tokens
-            - u32::try_from(remaining).expect("remaining output fits u32");
         live.to_compute = live.record.input_tokens + live.emitted;
         live.computed = 0;
         live.record.preemptions = live.record.preemptions.saturating_add(1);
@@ -292,7 +313,7 @@ impl Instance {
         let blocks = group.blocks_for_steps(steps);
         batch.steps = steps;
         batch.run = Some(run);
-        self.take_blocks(blocks, host);
+        self.reserve_blocks(blocks);
         clock.end_of(&run, steps)
     }
 }

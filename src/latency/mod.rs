@@ -4,12 +4,17 @@
 //! decode-only step of `n` sequences depends on their total context. The second answer is a piecewise-linear curve
 //! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
 
+pub mod compose;
 mod curve;
+mod error;
 pub mod fixed;
+pub mod kernels;
 pub mod polynomial;
+pub mod roofline;
 mod shape;
 
 pub use curve::{DecodeCurve, Segment};
+pub use error::LatencyError;
 pub use shape::{Chunk, Stage, StepShape};
 
 use std::fmt::Debug;

@@ -106,8 +106,8 @@ pub(crate) fn system() -> SystemSpec {
     SystemSpec {
         name: "toy".to_owned(),
         pools: vec![
-            pool(Role::Prefill, "prefill", BatchRule::PrefillOnly),
-            pool(Role::Decode, "decode", BatchRule::DecodeOnly),
+            pool(Role::Prefill, "prefill", BatchRule::PrefillFirst),
+            pool(Role::Decode, "decode", BatchRule::PrefillFirst),
         ],
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
@@ -135,10 +135,8 @@ enum Happening {
     Arrived,
 }
 
-/// Tells `observer` the facts of a run, sampled like the real loop does.
-pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
-    let records = records(load, seed);
-    let mut events: Vec<(SimTime, Happening, usize)> = records
+fn happenings(records: &[RequestRecord]) -> Vec<(SimTime, Happening, usize)> {
+    let mut all: Vec<_> = records
         .iter()
         .enumerate()
         .flat_map(|(i, r)| {
@@ -149,10 +147,16 @@ pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
             ]
         })
         .collect();
-    events.sort_unstable();
+    all.sort_unstable();
+    all
+}
+
+/// Tells `observer` the facts of a run, sampled like the real loop does.
+pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
+    let records = records(load, seed);
     let mut state = [PoolSample::default(); 2];
     let mut queue = VecDeque::new();
-    for (now, what, i) in events {
+    for (now, what, i) in happenings(&records) {
         while observer.next_sample() < now {
             let mut sample = state;
             let started = queue
@@ -175,9 +179,11 @@ pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
                 queue.pop_front();
                 state[1].decoding += 1;
                 observer.stepped(&prefill_step(record));
+                observer.kv_changed(now, InstanceId::new(1), 20, state[1].decoding * 20);
             }
             Happening::Ended => {
                 state[1].decoding -= 1;
+                observer.kv_changed(now, InstanceId::new(1), -20, state[1].decoding * 20);
                 if record.output_tokens > 1 {
                     observer.gaps(&Gaps {
                         first: Fine::from_secs_f64(record.tpot_secs().unwrap()),

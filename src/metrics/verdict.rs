@@ -13,8 +13,9 @@
 //! less than half of the growth is in queues, the answer is *backlogged* too.
 //!
 //! **Bottleneck**, for systems that are not stable: the stage whose population grew most between the first and the
-//! last quarter of those samples, and then the resource this stage waits for: KV blocks when they are (nearly) all
-//! taken, the link when it is always sending, the GPUs when they are always busy, otherwise an admission limit.
+//! last quarter of those samples, and then the resource this stage waits for: the GPUs when they are always busy with
+//! prompts, the link when it is always sending, KV blocks when those of a decoding pool are (nearly) all taken or
+//! sequences are preempted for them, otherwise an admission limit.
 
 use super::result::{Bottleneck, PoolMetrics, State, Verdict};
 use super::series::{Point, Series};
@@ -85,6 +86,7 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let from = turned_over(&points);
     let growth = growth(&points[from..]);
     let (before, after) = quarters(&in_window[from..]);
+    let full = full_pools(&in_window[from..], evidence.pools.len());
     let mut state = classify(growth);
     let window_s = (end.saturating_since(start)).as_secs_f64();
     let filling = evidence.mean_e2e_s.is_some_and(|e2e| window_s < 4.0 * e2e)
@@ -94,7 +96,7 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     }
     Verdict {
         state,
-        bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after)),
+        bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after, &full)),
         piling_up: growth.share,
         growth_sigmas: growth.sigmas,
     }
@@ -186,35 +188,23 @@ fn total(stages: Stages) -> f64 {
 }
 
 /// The resource that the stage which grew most waits for.
-fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages) -> Bottleneck {
-    let pools = || evidence.roles.iter().zip(evidence.pools);
-    let full = |pool: &PoolMetrics| pool.kv_mean.is_some_and(|kv| kv >= KV_FULL);
-    let decode_full = pools().any(|(role, pool)| *role != Role::Prefill && full(pool));
+fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages, full: &[bool]) -> Bottleneck {
+    let mut pools = evidence.roles.iter().zip(full);
+    let decode_full = pools.any(|(role, full)| *full && *role != Role::Prefill);
     let kv = decode_full || evidence.preempting;
-    let handing_off = after.handing_off - before.handing_off;
-    let waiting = after.waiting - before.waiting;
-    let decoding = after.decoding - before.decoding;
-    let held = after.held - before.held;
-    let sending = pools().any(|(_, pool)| pool.link_busy >= SATURATED);
-    // A full prefill pool waits for its hand-offs, so a queue before it is a queue for what comes after.
-    let pinned = pools().any(|(role, pool)| *role == Role::Prefill && full(pool));
-    let largest = handing_off.max(waiting).max(decoding).max(held);
-    if largest <= held {
-        Bottleneck::Admission
-    } else if largest <= handing_off || (largest <= waiting && pinned) {
-        match (sending, kv) {
-            (true, _) => Bottleneck::TransferLink,
-            (false, true) => Bottleneck::DecodeKv,
-            (false, false) => Bottleneck::Admission,
-        }
-    } else if largest <= decoding {
-        if kv {
-            Bottleneck::DecodeKv
-        } else {
-            Bottleneck::DecodeBandwidth
-        }
-    } else {
-        prompt_queue(evidence, kv)
+    let growths = [
+        after.held - before.held,
+        after.waiting - before.waiting,
+        after.handing_off - before.handing_off,
+        after.decoding - before.decoding,
+    ];
+    let largest = (0..growths.len()).max_by(|a, b| growths[*a].total_cmp(&growths[*b]));
+    match largest {
+        Some(1) => prompt_queue(evidence, kv),
+        Some(2) => hand_off(evidence, kv),
+        Some(3) if kv => Bottleneck::DecodeKv,
+        Some(3) => Bottleneck::DecodeBandwidth,
+        _ => Bottleneck::Admission,
     }
 }
 
@@ -231,14 +221,39 @@ fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
         return Bottleneck::Admission;
     };
     let prompts = pool.busy_prefill + pool.busy_mixed;
-    if *role == Role::Both && kv {
-        Bottleneck::DecodeKv
-    } else if pool.busy >= SATURATED && (*role == Role::Prefill || prompts >= 0.5 * pool.busy) {
-        Bottleneck::PrefillCompute
-    } else {
+    let saturated = pool.busy >= SATURATED;
+    match role {
+        Role::Prefill | Role::Decode if saturated => Bottleneck::PrefillCompute,
+        // With GPUs to spare, prompts wait for what holds their KV blocks: finished ones that cannot leave.
+        Role::Prefill | Role::Decode => hand_off(evidence, kv),
+        Role::Both if kv => Bottleneck::DecodeKv,
+        Role::Both if saturated && prompts >= 0.5 * pool.busy => Bottleneck::PrefillCompute,
         // GPUs with time to spare, or busy with decodes while blocks are left: a limit keeps prompts out.
-        Bottleneck::Admission
+        Role::Both => Bottleneck::Admission,
     }
+}
+
+/// What finished prompts wait for.
+fn hand_off(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
+    let sending = evidence.pools.iter().any(|p| p.link_busy >= SATURATED);
+    match (sending, kv) {
+        (true, _) => Bottleneck::TransferLink,
+        (false, true) => Bottleneck::DecodeKv,
+        (false, false) => Bottleneck::Admission,
+    }
+}
+
+/// Which pools have (nearly) all KV blocks in use in the last quarter.
+fn full_pools(rows: &[(&Point, &[PoolSample])], pools: usize) -> Vec<bool> {
+    let last = &rows[rows.len() - rows.len().div_ceil(4)..];
+    (0..pools)
+        .map(|pool| {
+            let samples = || last.iter().map(|(_, samples)| samples[pool]);
+            let used: u64 = samples().map(|p| p.kv_used).sum();
+            let capacity: u64 = samples().map(|p| p.kv_capacity).sum();
+            capacity > 0 && used as f64 >= KV_FULL * capacity as f64
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -330,6 +345,104 @@ mod tests {
             "{:?}",
             metrics.verdict
         );
+    }
+
+    /// A pool for the bottleneck tests.
+    fn pool(
+        role: &'static str,
+        busy_prefill: f64,
+        busy_decode: f64,
+        link_busy: f64,
+    ) -> PoolMetrics {
+        PoolMetrics {
+            name: role.to_owned(),
+            role,
+            gpu: "toy".to_owned(),
+            instances: 1,
+            gpus: 1,
+            busy: busy_prefill + busy_decode,
+            busy_prefill,
+            busy_decode,
+            busy_mixed: 0.0,
+            steps: 1,
+            mean_decode_batch: None,
+            kv_peak_blocks: 0,
+            kv_capacity_blocks: Some(100),
+            kv_mean: None,
+            link_busy,
+            preemptions: 0,
+        }
+    }
+
+    /// The verdict when one population grows by one request in ten arrivals.
+    fn grown(pools: &[PoolMetrics], kv_used: u64, grow: fn(&mut [PoolSample], u64)) -> Verdict {
+        let roles: Vec<Role> = pools
+            .iter()
+            .map(|p| match p.role {
+                "prefill" => Role::Prefill,
+                "decode" => Role::Decode,
+                _ => Role::Both,
+            })
+            .collect();
+        let mut series = Series::new(pools.len());
+        for i in 0..800_u64 {
+            let mut samples = vec![PoolSample::default(); pools.len()];
+            grow(&mut samples, i / 10);
+            let last = samples.last_mut().unwrap();
+            (last.kv_used, last.kv_capacity) = (kv_used, 100);
+            let time = series.next();
+            let (arrived, ended) = (i, i - i / 10);
+            series.push(
+                Point {
+                    time,
+                    arrived,
+                    ended,
+                },
+                &samples,
+            );
+        }
+        verdict(&Evidence {
+            series: &series,
+            window: (SimTime::ZERO, series.points().last().unwrap().time),
+            roles: &roles,
+            pools,
+            mean_e2e_s: None,
+            preempting: false,
+        })
+    }
+
+    #[test]
+    fn the_bottleneck_is_what_the_growing_stage_waits_for() {
+        use Bottleneck::{Admission, DecodeBandwidth, DecodeKv, PrefillCompute, TransferLink};
+        let split = |busy, link| {
+            [
+                pool("prefill", busy, 0.0, link),
+                pool("decode", 0.0, 1.0, 0.0),
+            ]
+        };
+        let both = |prefill, decode| [pool("both", prefill, decode, 0.0)];
+        let waiting: fn(&mut [PoolSample], u64) = |s, n| s[0].waiting = n;
+        let handing: fn(&mut [PoolSample], u64) = |s, n| s[0].handing_off = n;
+        let decoding: fn(&mut [PoolSample], u64) = |s, n| s.last_mut().unwrap().decoding = n;
+        let held: fn(&mut [PoolSample], u64) = |_, _| ();
+        for (pools, kv, grow, expected) in [
+            (&split(1.0, 0.1)[..], 50, waiting, PrefillCompute),
+            (&split(0.3, 0.1), 99, waiting, DecodeKv),
+            (&split(0.3, 1.0), 50, waiting, TransferLink),
+            (&split(0.3, 0.1), 99, handing, DecodeKv),
+            (&split(0.3, 1.0), 99, handing, TransferLink),
+            (&split(0.3, 0.1), 50, handing, Admission),
+            (&split(0.3, 0.1), 50, decoding, DecodeBandwidth),
+            (&both(0.8, 0.2), 50, waiting, PrefillCompute),
+            (&both(0.2, 0.8), 99, waiting, DecodeKv),
+            (&both(0.2, 0.8), 50, waiting, Admission),
+            (&both(0.2, 0.8), 50, decoding, DecodeBandwidth),
+            (&both(0.2, 0.3), 50, held, Admission),
+        ] {
+            let seen = grown(pools, kv, grow);
+            assert_eq!(seen.state, State::Overloaded);
+            assert_eq!(seen.bottleneck, Some(expected), "{pools:?} {kv}");
+        }
     }
 
     #[test]

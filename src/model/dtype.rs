@@ -5,8 +5,10 @@
 pub enum WeightDtype {
     /// 16 bits.
     Bf16,
-    /// 8-bit float, one scale per tensor or per 128 × 128 block.
+    /// 8-bit float, one scale per tensor.
     Fp8,
+    /// 8-bit float, one 32-bit scale per 128 × 128 block (DeepSeek-V3).
+    Fp8Block,
     /// 8-bit integer, one scale per row.
     Int8,
     /// 4-bit integer, weight only: groups of 128 with a 16-bit scale and a 4-bit zero point (AWQ, GPTQ).
@@ -19,9 +21,10 @@ pub enum WeightDtype {
 
 impl WeightDtype {
     /// All formats.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Bf16,
         Self::Fp8,
+        Self::Fp8Block,
         Self::Int8,
         Self::Int4,
         Self::Nvfp4,
@@ -34,6 +37,7 @@ impl WeightDtype {
         match self {
             Self::Bf16 => "bf16",
             Self::Fp8 => "fp8",
+            Self::Fp8Block => "fp8_block",
             Self::Int8 => "int8",
             Self::Int4 => "int4",
             Self::Nvfp4 => "nvfp4",
@@ -53,6 +57,7 @@ impl WeightDtype {
         match self {
             Self::Bf16 => 2.0,
             Self::Fp8 | Self::Int8 => 1.0,
+            Self::Fp8Block => 1.0 + 4.0 / 16384.0,
             Self::Int4 => 0.5 + 2.5 / 128.0,
             Self::Nvfp4 => 0.5 + 1.0 / 16.0,
             Self::Mxfp4 => 0.5 + 1.0 / 32.0,

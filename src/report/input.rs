@@ -71,3 +71,65 @@ pub struct Run {
     /// What came out.
     pub metrics: RunMetrics,
 }
+
+impl Report {
+    /// The runs by point, then system, then seed.
+    #[must_use]
+    pub fn ordered_runs(&self) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.runs.iter().collect();
+        runs.sort_by_key(|run| (run.point, run.system, run.seed));
+        runs
+    }
+
+    /// The runs of a system at a point, by seed.
+    #[must_use]
+    pub fn runs_of(&self, system: usize, point: usize) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self
+            .runs
+            .iter()
+            .filter(|run| run.system == system && run.point == point)
+            .collect();
+        runs.sort_by_key(|run| run.seed);
+        runs
+    }
+
+    /// The promise in words: `TTFT ≤ 250 ms and TPOT ≤ 100 ms for 90 % of requests`.
+    #[must_use]
+    pub fn promise(&self) -> Option<String> {
+        let slo = self.slo?;
+        let limits = [("TTFT", slo.ttft), ("TPOT", slo.tpot), ("E2E", slo.e2e)];
+        let limits: Vec<String> = limits
+            .iter()
+            .filter_map(|(name, limit)| {
+                Some(format!("{name} ≤ {} ms", limit.as_ref()?.as_ms_f64()))
+            })
+            .collect();
+        let share = super::answer::percent(slo.attainment);
+        Some(match limits[..] {
+            [] => format!("{share} of requests done"),
+            _ => format!("{} for {share} of requests", limits.join(" and ")),
+        })
+    }
+
+    /// Whether this is a sweep over ascending numbers.
+    #[must_use]
+    pub fn is_ascending(&self) -> bool {
+        let numbers: Option<Vec<f64>> = self.axis.values.iter().map(|v| v.value).collect();
+        numbers.is_some_and(|n| n.len() > 1 && n.windows(2).all(|pair| pair[0] < pair[1]))
+    }
+
+    /// The swept key, when rows need it to be told apart: something other than the rate varies.
+    #[must_use]
+    pub fn swept_key(&self) -> Option<&str> {
+        (!self.axis.is_rate && self.axis.values.len() > 1).then_some(self.axis.key.as_str())
+    }
+
+    /// The offered rate of a run in requests per second: the scenario's, or else the one seen, to six decimals.
+    #[must_use]
+    pub fn rate_text(&self, run: &Run) -> String {
+        match self.axis.values[run.point].rate_per_s {
+            Some(rate) => rate.to_string(),
+            None => format!("{:.6}", run.metrics.offered_per_s),
+        }
+    }
+}

@@ -3,6 +3,61 @@
 //! The caller fills a [`Report`] with the runs of an experiment; everything here only reads it. Files are written
 //! beside their final name and renamed when complete, so nothing half-written is ever left under it.
 
+mod answer;
+mod charts;
+mod figures;
+mod file;
 mod input;
+mod json;
+mod pool;
+mod requests;
+mod summary;
+mod terminal;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod text;
+mod timeseries;
+mod words;
 
+use std::path::{Path, PathBuf};
+
+pub use answer::{Crossing, crossings, sentences, telling_point};
+pub use figures::{Figure, figures, value};
+pub use file::{AtomicFile, Error};
 pub use input::{Axis, AxisValue, Report, Run, SystemInfo};
+pub use json::{GridCrossing, Point, Promise, Summary, System, summarise};
+pub use pool::{Pooled, difference, pool};
+pub use requests::HEADER as REQUESTS_HEADER;
+pub use terminal::{Style, emit, terminal, warnings};
+
+/// Writes every file of the report into `folder`, which is made when missing, and returns their paths in order.
+///
+/// `resolved` is the text of `scenario.resolved.yaml`.
+///
+/// # Errors
+/// When the folder or a file cannot be written; the message names it.
+pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<PathBuf>, Error> {
+    file::create_folder(folder)?;
+    let path = |name: &str| folder.join(name);
+    let pooled = pool(report);
+    let mut written = Vec::new();
+    let mut done = |path: PathBuf| written.push(path);
+    file::write_file(&path("scenario.resolved.yaml"), resolved.as_bytes())?;
+    done(path("scenario.resolved.yaml"));
+    summary::write(&path("summary.csv"), report, &pooled)?;
+    done(path("summary.csv"));
+    summary::write_pools(&path("pools.csv"), report)?;
+    done(path("pools.csv"));
+    timeseries::write(&path("timeseries.csv"), report)?;
+    done(path("timeseries.csv"));
+    if report.runs.iter().any(|run| run.metrics.records.is_some()) {
+        requests::write(&path("requests.csv"), report)?;
+        done(path("requests.csv"));
+    } else {
+        file::remove_stale(&path("requests.csv"))?;
+    }
+    written.extend(charts::write(folder, report, &pooled)?);
+    Ok(written)
+}

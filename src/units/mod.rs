@@ -6,6 +6,7 @@
 //! clock through one fallible constructor that rounds up.
 
 mod fine;
+pub mod parse;
 mod time;
 
 pub use fine::{FINE_BITS, Fine, FineSum};

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec,
+    TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -52,16 +53,26 @@ fn every_ttft_and_finish_time_agrees_with_simdistserve_within_a_microsecond() {
         for fast_forward in [true, false] {
             let worst = worst_difference_ms(&folder.join(case), fast_forward);
             eprintln!("{case}: largest difference {worst:.7} ms (fast forward: {fast_forward})");
-            assert!(worst <= TOLERANCE_MS, "{case}: a time differs by {worst} ms");
+            assert!(
+                worst <= TOLERANCE_MS,
+                "{case}: a time differs by {worst} ms"
+            );
         }
     }
 }
 
 fn worst_difference_ms(case: &Path, fast_forward: bool) -> f64 {
-    let config: Value = serde_yaml::from_str(&std::fs::read_to_string(case.join("case.yaml")).unwrap()).unwrap();
+    let config: Value =
+        serde_yaml::from_str(&std::fs::read_to_string(case.join("case.yaml")).unwrap()).unwrap();
     let spec = system(&config, fast_forward);
     let mut kept = Keep::default();
-    simulate(&spec, workload(&case.join("workload.csv")), Options::default(), &mut kept).unwrap();
+    simulate(
+        &spec,
+        workload(&case.join("workload.csv")),
+        Options::default(),
+        &mut kept,
+    )
+    .unwrap();
     kept.0.sort_by_key(|record| record.id);
 
     let mut expected = csv::Reader::from_path(case.join("expected.csv")).unwrap();
@@ -102,7 +113,8 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
         decode: DecodeTerms {
             small: terms(&latency["decode_small"]),
             large: terms(&latency["decode_large"]),
-            large_batch_from: u32::try_from(latency["decode_large_batch_from"].as_u64().unwrap()).unwrap(),
+            large_batch_from: u32::try_from(latency["decode_large_batch_from"].as_u64().unwrap())
+                .unwrap(),
         },
         prefill_stage_overhead: 1.0,
         step_overhead: 2.0,
@@ -127,7 +139,12 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
                 max_seqs: u32::MAX,
                 max_decode_context: limits["decode_batch_context_tokens"].as_u64(),
             },
-            kv: KvSpec { block_tokens: 16, blocks: None, watermark_blocks: 0, bytes_per_token: 0 },
+            kv: KvSpec {
+                block_tokens: 16,
+                blocks: None,
+                watermark_blocks: 0,
+                bytes_per_token: 0,
+            },
         }
     };
     let colocated = !config["instances"]["mixed"].is_null();
@@ -142,12 +159,19 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
         prefill_router: RouterRule::LeastQueued,
         decode_router: RouterRule::LeastQueued,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec { base: SimDuration::ZERO, bytes_per_sec: f64::INFINITY },
+        transfer: TransferSpec {
+            base: SimDuration::ZERO,
+            bytes_per_sec: f64::INFINITY,
+        },
         fast_forward,
     }
 }
 
 fn terms(value: &Value) -> Terms {
     let number = |key: &str| value[key].as_f64().unwrap();
-    Terms { a: number("a"), b: number("b"), c: number("c") }
+    Terms {
+        a: number("a"),
+        b: number("b"),
+        c: number("c"),
+    }
 }

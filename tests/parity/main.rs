@@ -15,6 +15,10 @@ const TOLERANCE_MS: f64 = 0.001;
 /// The reference folder, if it is there.
 fn reference() -> Option<PathBuf> {
     let named = std::env::var_os("PDSIM_REFERENCE").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/reference"));
-    folder.join("simdistserve").is_dir().then(|| folder.join("simdistserve"))
+    let folder = named
+        .unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/reference"));
+    folder
+        .join("simdistserve")
+        .is_dir()
+        .then(|| folder.join("simdistserve"))
 }

@@ -1,0 +1,53 @@
+//! What can go wrong when a step-time model is made.
+
+use crate::model::ModelError;
+
+/// Says why there is no step-time model.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LatencyError {
+    /// The model cannot be cut that way.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// An efficiency is impossible.
+    #[error("efficiency {key}: {value} is not allowed; it must be {allowed}")]
+    BadEfficiency {
+        /// Which.
+        key: &'static str,
+        /// The value seen.
+        value: f64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
+    /// The GPU does not compute in that format.
+    #[error("{gpu} has no {precision} peak, which {format} weights need; allowed: {known}")]
+    NoPeak {
+        /// The GPU.
+        gpu: String,
+        /// The weight format.
+        format: &'static str,
+        /// The missing precision.
+        precision: &'static str,
+        /// Formats it computes in.
+        known: String,
+    },
+    /// The degrees do not go together.
+    #[error(
+        "ep {ep} is not possible with {ranks} ranks per stage and {experts} experts; allowed: {allowed}"
+    )]
+    BadEp {
+        /// The degree asked for.
+        ep: u32,
+        /// tp × dp.
+        ranks: u32,
+        /// Experts of the model, 0 for a dense one.
+        experts: u32,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// Attention data parallelism of a dense model: that is several instances.
+    #[error("dp {dp} needs a mixture of experts; give a dense model more instances instead")]
+    DenseDp {
+        /// The degree asked for.
+        dp: u32,
+    },
+}

@@ -1,0 +1,128 @@
+//! From a filled scenario to models and numbers, collecting every problem on the way.
+
+mod latency;
+mod pool;
+mod system;
+mod workload;
+
+pub(super) use workload::{TraceCache, resolve as resolve_path};
+
+use super::document::Document;
+use super::experiment::{OutputChoice, Point};
+use super::problem::Problem;
+use super::schema::{self, Scenario};
+use crate::metrics::{Slo, Warmup};
+use crate::units::SimTime;
+
+/// One point being built: where problems are written and what is worth telling.
+pub(super) struct Builder<'d> {
+    document: &'d Document,
+    scenario: &'d Scenario,
+    /// Everything wrong so far.
+    pub(super) problems: Vec<Problem>,
+    /// What a reader should know, one line each.
+    pub(super) notes: Vec<String>,
+    /// How each pool was resolved, for the head of the resolved scenario: pool path, fact.
+    pub(super) facts: Vec<(String, String)>,
+}
+
+impl<'d> Builder<'d> {
+    /// Starts on `scenario`, the filled reading of `document`.
+    pub(super) fn new(document: &'d Document, scenario: &'d Scenario) -> Self {
+        Self {
+            document,
+            scenario,
+            problems: Vec::new(),
+            notes: Vec::new(),
+            facts: Vec::new(),
+        }
+    }
+
+    /// Builds the point; `None` when there are problems.
+    pub(super) fn point(&mut self, traces: &mut TraceCache) -> Option<Point> {
+        let slo = self.slo();
+        let workload = self.workload(traces);
+        let systems = self.systems();
+        if let (Some(workload), Some(systems)) = (&workload, &systems) {
+            self.check_lengths(workload, systems);
+        }
+        if !self.problems.is_empty() {
+            return None;
+        }
+        Some(Point {
+            workload: workload?,
+            systems: systems?,
+            slo,
+            warmup: self.warmup(),
+            horizon: self.horizon(),
+            rate_per_s: self.rate(),
+        })
+    }
+
+    /// Files a problem about the key at `path`.
+    fn wrong(&mut self, path: &str, message: impl Into<String>) {
+        self.problems.push(self.document.problem(path, message));
+    }
+
+    /// Files a problem unless `good`; says whether it is.
+    fn require(&mut self, good: bool, path: &str, message: impl FnOnce() -> String) -> bool {
+        if !good {
+            self.wrong(path, message());
+        }
+        good
+    }
+
+    fn slo(&mut self) -> Option<Slo> {
+        let slo = self.scenario.slo.as_ref()?;
+        let limits = [slo.ttft, slo.tpot, slo.e2e];
+        self.require(limits.iter().any(Option::is_some), "slo", || {
+            "promises nothing; write at least one of `ttft`, `tpot`, `e2e`".to_owned()
+        });
+        for (key, limit) in ["ttft", "tpot", "e2e"].into_iter().zip(limits) {
+            let positive = limit.is_none_or(|span| span.0.as_ps() > 0);
+            self.require(positive, &format!("slo.{key}"), || {
+                "is zero, which no request meets; write a duration above zero".to_owned()
+            });
+        }
+        let attainment = slo.attainment.unwrap_or_default();
+        self.require(
+            attainment > 0.0 && attainment <= 1.0,
+            "slo.attainment",
+            || format!("is {attainment}, expected a share above 0 and at most 1, such as 0.9"),
+        );
+        Some(Slo {
+            ttft: slo.ttft.map(|span| span.0),
+            tpot: slo.tpot.map(|span| span.0),
+            e2e: slo.e2e.map(|span| span.0),
+            attainment,
+        })
+    }
+
+    fn warmup(&self) -> Warmup {
+        match self.scenario.workload.as_ref().and_then(|w| w.warmup) {
+            None | Some(schema::Warmup::Requests(0)) => Warmup::None,
+            Some(schema::Warmup::Requests(count)) => Warmup::Requests(count),
+            Some(schema::Warmup::Time(span)) => Warmup::Time(span),
+        }
+    }
+
+    fn horizon(&self) -> Option<SimTime> {
+        match self.scenario.horizon {
+            None | Some(schema::Horizon::None) => None,
+            Some(schema::Horizon::At(span)) => Some(SimTime::ZERO + span),
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        Some(self.scenario.workload.as_ref()?.rate?.0)
+    }
+
+    /// What to write.
+    pub(super) fn output(&self) -> OutputChoice {
+        let output = self.scenario.output.clone().unwrap_or_default();
+        OutputChoice {
+            requests: output.requests.unwrap_or(true),
+            charts: output.charts.unwrap_or(true),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Pools: step limits and KV memory.
+
+use crate::cluster::{KvSpec, PoolSpec, Role, StepLimits};
+use crate::hardware::{self, GpuSpec};
+use crate::model::{
+    KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
+};
+use crate::policy::batch::BatchRule;
+use crate::scenario::engine::Engine;
+use crate::scenario::schema::{KvBlocks, Limit, Policy, Pool, System, Tuning};
+
+use super::Builder;
+
+/// Steps beyond this many tokens do not ask for more workspace: engines run them in pieces.
+const MAX_ACTIVATION_TOKENS: u32 = 16384;
+
+/// More instances or GPUs than this in a key is a slip of the keyboard; products stay within `u32`.
+const MAX_INSTANCES: u32 = 100_000;
+const MAX_DEGREE: u32 = 128;
+
+/// What the pools of a system share.
+pub(super) struct PoolContext<'s> {
+    pub(super) model: &'s ModelSpec,
+    /// The system's tuning keys over the engine's.
+    pub(super) tuning: Tuning,
+    pub(super) engine: &'static Engine,
+    pub(super) path: &'s str,
+    pub(super) system: &'s System,
+}
+
+impl Builder<'_> {
+    /// Looks up the GPU type of the pool at `path`.
+    pub(super) fn gpu(&mut self, path: &str, pool: &Pool) -> Option<GpuSpec> {
+        hardware::gpu(&pool.gpu)
+            .map_err(|error| self.wrong(&format!("{path}.gpu"), error.to_string()))
+            .ok()
+    }
+
+    /// Builds one pool; `None` when it cannot be.
+    pub(super) fn pool(
+        &mut self,
+        context: &PoolContext<'_>,
+        key: &str,
+        name: &str,
+        role: Role,
+        pool: &Pool,
+        gpu: GpuSpec,
+    ) -> Option<PoolSpec> {
+        let path = format!("{}.{key}", context.path);
+        let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+        for (key, value, most) in [
+            ("instances", pool.instances, MAX_INSTANCES),
+            ("tp", tp, MAX_DEGREE),
+            ("pp", pp, MAX_DEGREE),
+        ] {
+            self.require(
+                (1..=most).contains(&value),
+                &format!("{path}.{key}"),
+                || format!("is {value}, expected 1 to {most}"),
+            );
+        }
+        let parallelism = Parallelism::new(tp, pp);
+        let cut = context.model.check_parallelism(parallelism);
+        if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
+            self.wrong(&path, error.to_string());
+        }
+        let tuning = pool.tuning().or(context.tuning);
+        let chunked = match role {
+            Role::Both => context.system.policy == Policy::Chunked,
+            // A chunk budget on the prefill pool asks for chunks; decode pools only ever recompute.
+            Role::Prefill => pool.chunk_budget.or(context.system.chunk_budget).is_some(),
+            Role::Decode => false,
+        };
+        let limits = self.limits(context, &path, pool, &tuning, chunked);
+        cut.ok()?;
+        let kv = self.kv(context, &path, pool, &tuning, &gpu, limits)?;
+        let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
+        Some(PoolSpec {
+            name: name.to_owned(),
+            role,
+            instances: pool.instances,
+            gpu: gpu.name,
+            tp,
+            pp,
+            latency,
+            batch: if chunked {
+                BatchRule::DecodeFirst
+            } else {
+                BatchRule::PrefillFirst
+            },
+            limits,
+            kv,
+        })
+    }
+
+    /// The path of a tuning key: the pool's if it is written there, else the system's.
+    fn tuning_path(context: &PoolContext<'_>, pool_path: &str, in_pool: bool, key: &str) -> String {
+        let owner = if in_pool { pool_path } else { context.path };
+        format!("{owner}.{key}")
+    }
+
+    fn limits(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        chunked: bool,
+    ) -> StepLimits {
+        let mut at_least_one = |key: &str, value: Option<u32>, in_pool: bool| {
+            let value = value.unwrap_or(1);
+            let key = Self::tuning_path(context, path, in_pool, key);
+            self.require(value > 0, &key, || {
+                "is 0, expected a whole number of at least 1".to_owned()
+            });
+            value
+        };
+        let budget = at_least_one(
+            "chunk_budget",
+            tuning.chunk_budget,
+            pool.chunk_budget.is_some(),
+        );
+        let tokens = at_least_one(
+            "max_step_tokens",
+            tuning.max_step_tokens,
+            pool.max_step_tokens.is_some(),
+        );
+        let prompts = at_least_one(
+            "max_step_prompts",
+            tuning.max_step_prompts,
+            pool.max_step_prompts.is_some(),
+        );
+        let seqs = at_least_one("max_seqs", tuning.max_seqs, pool.max_seqs.is_some());
+        let max_decode_context = match tuning.max_decode_context {
+            Some(Limit::AtMost(tokens)) => Some(tokens),
+            Some(Limit::Unlimited) | None => None,
+        };
+        let key = Self::tuning_path(
+            context,
+            path,
+            pool.max_decode_context.is_some(),
+            "max_decode_context",
+        );
+        self.require(max_decode_context != Some(0), &key, || {
+            "is 0, expected a whole number of at least 1 or `unlimited`".to_owned()
+        });
+        StepLimits {
+            max_step_tokens: if chunked { budget } else { tokens },
+            max_step_prompts: prompts,
+            max_seqs: seqs,
+            max_decode_context,
+        }
+    }
+
+    fn kv(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        gpu: &GpuSpec,
+        limits: StepLimits,
+    ) -> Option<KvSpec> {
+        let before = self.problems.len();
+        let block_tokens = tuning.block_tokens.unwrap_or(1);
+        let fraction = tuning.memory_fraction.unwrap_or(1.0);
+        let watermark = tuning.kv_watermark.unwrap_or(0.0);
+        let key = |in_pool: bool, key: &str| Self::tuning_path(context, path, in_pool, key);
+        self.require(
+            block_tokens > 0,
+            &key(pool.block_tokens.is_some(), "block_tokens"),
+            || "is 0, expected a whole number of at least 1 token per block".to_owned(),
+        );
+        self.require(
+            fraction > 0.0 && fraction <= 1.0,
+            &key(pool.memory_fraction.is_some(), "memory_fraction"),
+            || format!("is {fraction}, expected a share above 0 and at most 1, such as 0.9"),
+        );
+        self.require(
+            (0.0..1.0).contains(&watermark),
+            &key(pool.kv_watermark.is_some(), "kv_watermark"),
+            || format!("is {watermark}, expected a share from 0 to below 1, such as 0.01"),
+        );
+        if self.problems.len() > before {
+            return None;
+        }
+        let blocks = self.blocks(context, path, pool, tuning, gpu, limits)?;
+        self.facts.push((
+            path.to_owned(),
+            match blocks {
+                Some(blocks) => format!("{blocks} KV blocks of {block_tokens} tokens"),
+                None => "unlimited KV memory".to_owned(),
+            },
+        ));
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share below 1 of a number of blocks"
+        )]
+        let watermark_blocks = (blocks.unwrap_or(0) as f64 * watermark) as u64;
+        Some(KvSpec {
+            block_tokens,
+            blocks,
+            watermark_blocks,
+            bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
+        })
+    }
+
+    /// KV blocks of an instance; `Some(None)` for unlimited.
+    fn blocks(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        gpu: &GpuSpec,
+        limits: StepLimits,
+    ) -> Option<Option<u64>> {
+        match tuning.kv_blocks.unwrap_or(KvBlocks::Fit) {
+            KvBlocks::Unlimited => Some(None),
+            KvBlocks::Blocks(blocks) => {
+                let key = Self::tuning_path(context, path, pool.kv_blocks.is_some(), "kv_blocks");
+                self.require(blocks > 0, &key, || {
+                    "is 0, expected a whole number of at least 1, `fit` or `unlimited`".to_owned()
+                })
+                .then_some(Some(blocks))
+            }
+            KvBlocks::Fit => {
+                let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+                let step_tokens = limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS);
+                let plan = MemoryPlan {
+                    memory_bytes: gpu.memory_bytes,
+                    fraction: tuning.memory_fraction.unwrap_or(1.0),
+                    activation_bytes: activation_estimate(context.model, tp, step_tokens),
+                    weights: WeightDtype::Bf16,
+                    kv: KvDtype::Bf16,
+                };
+                let tokens = match kv_capacity(context.model, Parallelism::new(tp, pp), &plan) {
+                    Ok(fit) => fit.tokens,
+                    Err(error) => {
+                        self.wrong(path, format!("{error} ({})", gpu.name));
+                        return None;
+                    }
+                };
+                let block_tokens = tuning.block_tokens.unwrap_or(1);
+                let blocks = tokens / u64::from(block_tokens);
+                self.require(blocks > 0, path, || {
+                    format!("leaves memory for {tokens} KV tokens, less than one block of {block_tokens}; raise tp or pp")
+                })
+                .then_some(Some(blocks))
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Fills in what the scenario leaves out, key by key, in the tree itself.
+//!
+//! The filled tree is what runs and what `scenario.resolved.yaml` states, so a resolved scenario hides nothing. A
+//! default that depends on other keys (the step-time model on model, GPU and TP) is decided here and nowhere else.
+
+use serde_yaml::Value;
+
+use super::document::{get, set};
+use super::engine::{self, Engine};
+use super::schema::{FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System, WordOr};
+use crate::{hardware, latency, model};
+
+/// Share of arrived requests promised to be good when a promise names no share.
+const ATTAINMENT: f64 = 0.9;
+
+/// Fills every default into `tree`, of which `scenario` is the typed reading; `stem` names a scenario without a name.
+pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
+    let mut filler = Filler { tree };
+    filler.default("name", stem);
+    filler.default("engine", engine::DEFAULT);
+    filler.default("seeds", 1);
+    filler.default("horizon", "none");
+    filler.default("fast_forward", true);
+    for key in ["requests", "charts"] {
+        filler.default(&format!("output.{key}"), true);
+    }
+    if scenario.slo.is_some() {
+        filler.default("slo.attainment", ATTAINMENT);
+    }
+    filler.workload(scenario);
+    if let Some(choice) = &scenario.latency {
+        filler.latency("latency", choice, None);
+    }
+    let common = scenario.engine.as_deref().unwrap_or(engine::DEFAULT);
+    for (name, system) in &scenario.systems.0 {
+        let named = system.engine.as_deref().unwrap_or(common);
+        // An unknown engine, or a dot in a name, is reported by the build; nothing can be filled then.
+        if let (Some(engine), false) = (engine::engine(named), name.contains('.')) {
+            filler.system(&format!("systems.{name}"), scenario, system, engine);
+        }
+    }
+}
+
+/// Names of a system's pools as keys, with the pools that are there.
+pub(super) fn pools(system: &System) -> impl Iterator<Item = (&'static str, &Pool)> {
+    [
+        ("pool", &system.pool),
+        ("prefill", &system.prefill),
+        ("decode", &system.decode),
+    ]
+    .into_iter()
+    .filter_map(|(key, pool)| Some((key, pool.as_ref()?)))
+}
+
+/// The published coefficients that the `polynomial` model would use, if there are any for this pool.
+pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool) -> bool {
+    let (Ok(model), Ok(gpu)) = (model::model(model_name), hardware::gpu(&pool.gpu)) else {
+        return false;
+    };
+    latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
+}
+
+struct Filler<'t> {
+    tree: &'t mut Value,
+}
+
+impl Filler<'_> {
+    /// Puts `value` at `path` unless something is there.
+    fn default(&mut self, path: &str, value: impl Into<Value>) {
+        if get(self.tree, path).is_none_or(Value::is_null) {
+            set(self.tree, path, value.into());
+        }
+    }
+
+    fn workload(&mut self, scenario: &Scenario) {
+        let Some(workload) = &scenario.workload else {
+            return;
+        };
+        self.default("workload.warmup", 0);
+        if workload.trace.is_some() {
+            self.default("workload.format", "auto");
+            self.default("workload.limit", "unlimited");
+            if workload.rate.is_none() {
+                self.default("workload.time_scale", 1.0);
+            }
+        } else {
+            self.default("workload.arrivals", "poisson");
+        }
+    }
+
+    fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
+        let disaggregated = system.policy == Policy::Disaggregated;
+        self.tuning(path, system, engine);
+        let routers: &[(&str, &str)] = if disaggregated {
+            &[
+                ("prefill", engine.routers[0]),
+                ("decode", engine.routers[1]),
+            ]
+        } else {
+            &[("prefill", engine.routers[0])]
+        };
+        if !matches!(system.router, Some(WordOr::Word(_))) {
+            for (phase, rule) in routers {
+                self.default(&format!("{path}.router.{phase}"), *rule);
+            }
+        }
+        if disaggregated {
+            let word = match engine.first_token {
+                FirstToken::Prefill => "prefill",
+                FirstToken::Decode => "decode",
+            };
+            self.default(&format!("{path}.first_token"), word);
+            if matches!(&system.transfer, Some(t) if matches!(t.link, WordOr::Map(_))) {
+                self.default(&format!("{path}.transfer.link.latency"), "10 us");
+            }
+        }
+        if let Some(choice) = &system.latency {
+            self.latency(&format!("{path}.latency"), choice, Some(engine));
+        }
+        for (key, pool) in pools(system) {
+            let pool_path = format!("{path}.{key}");
+            self.default(&format!("{pool_path}.tp"), 1);
+            self.default(&format!("{pool_path}.pp"), 1);
+            let latency_path = format!("{pool_path}.latency");
+            if let Some(choice) = &pool.latency {
+                self.latency(&latency_path, choice, Some(engine));
+            } else if system.latency.is_none() && scenario.latency.is_none() {
+                let model = system.model.as_deref().or(scenario.model.as_deref());
+                let published =
+                    has_polynomial(engine.polynomial_set, model.unwrap_or_default(), pool);
+                let word = if published { "polynomial" } else { "roofline" };
+                self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
+            }
+        }
+    }
+
+    /// Writes out what a step-time model leaves open: the set of a polynomial (known below an engine), the figures
+    /// of a roofline.
+    fn latency(&mut self, path: &str, choice: &WordOr<LatencyKind>, engine: Option<&Engine>) {
+        match (choice, engine) {
+            (WordOr::Word(word), Some(engine)) if word == "polynomial" => {
+                set(
+                    self.tree,
+                    &format!("{path}.polynomial.set"),
+                    engine.polynomial_set.into(),
+                );
+            }
+            (WordOr::Map(LatencyKind::Polynomial(terms)), Some(engine))
+                if terms.prefill_ms.is_none() && terms.decode_ms.is_none() =>
+            {
+                self.default(&format!("{path}.polynomial.set"), engine.polynomial_set);
+            }
+            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path),
+            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
+            _ => {}
+        }
+    }
+
+    fn roofline(&mut self, path: &str) {
+        let stated = latency::roofline::Efficiency::default();
+        let path = format!("{path}.roofline");
+        for (key, share) in [
+            ("gemm", stated.gemm),
+            ("prefill_attention", stated.prefill_attention),
+            ("memory", stated.memory),
+            ("link", stated.link),
+        ] {
+            self.default(&format!("{path}.{key}"), share);
+        }
+        for (key, seconds) in [
+            ("kernel_time", stated.kernel_seconds),
+            ("collective_time", stated.collective_seconds),
+            ("step_overhead", 0.0),
+        ] {
+            self.default(&format!("{path}.{key}"), format!("{} us", seconds * 1e6));
+        }
+    }
+
+    /// Writes the engine's value of each tuning key that at least one pool would fall back on.
+    fn tuning(&mut self, path: &str, system: &System, engine: &Engine) {
+        let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
+        let chunked = system.policy == Policy::Chunked;
+        let context = match engine.max_decode_context {
+            Limit::Unlimited => Value::from("unlimited"),
+            Limit::AtMost(tokens) => Value::from(tokens),
+        };
+        if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
+            self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
+        }
+        if !chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
+            self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
+        }
+        let rest: [(&str, bool, Value); 7] = [
+            (
+                "max_step_prompts",
+                every_pool_has(|p| p.max_step_prompts.is_some()),
+                engine.max_step_prompts.into(),
+            ),
+            (
+                "max_seqs",
+                every_pool_has(|p| p.max_seqs.is_some()),
+                engine.max_seqs.into(),
+            ),
+            (
+                "max_decode_context",
+                every_pool_has(|p| p.max_decode_context.is_some()),
+                context,
+            ),
+            (
+                "block_tokens",
+                every_pool_has(|p| p.block_tokens.is_some()),
+                engine.block_tokens.into(),
+            ),
+            (
+                "memory_fraction",
+                every_pool_has(|p| p.memory_fraction.is_some()),
+                engine.memory_fraction.into(),
+            ),
+            (
+                "kv_watermark",
+                every_pool_has(|p| p.kv_watermark.is_some()),
+                engine.kv_watermark.into(),
+            ),
+            (
+                "kv_blocks",
+                every_pool_has(|p| p.kv_blocks.is_some()),
+                "fit".into(),
+            ),
+        ];
+        for (key, set_in_every_pool, value) in rest {
+            if !set_in_every_pool {
+                self.default(&format!("{path}.{key}"), value);
+            }
+        }
+    }
+}

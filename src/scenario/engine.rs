@@ -1,0 +1,146 @@
+//! Engine presets: what the tuning keys are when nobody sets them.
+//!
+//! A preset is a row of defaults; every one of its keys can be overridden per system or per pool. The numbers are the
+//! engines' own defaults on data-centre GPUs, with their source; scheduling differences beyond these keys are the
+//! business of `policy`.
+
+use super::schema::{FirstToken, KvBlocks, Limit, Tuning};
+
+/// One engine's defaults.
+#[derive(Debug)]
+pub(super) struct Engine {
+    /// Name in scenarios.
+    pub(super) name: &'static str,
+    /// Where the numbers come from; stated in the resolved scenario.
+    pub(super) source: &'static str,
+    /// Default of every tuning key.
+    pub(super) chunk_budget: u32,
+    pub(super) max_step_tokens: u32,
+    pub(super) max_step_prompts: u32,
+    pub(super) max_seqs: u32,
+    pub(super) max_decode_context: Limit,
+    pub(super) block_tokens: u32,
+    pub(super) memory_fraction: f64,
+    pub(super) kv_watermark: f64,
+    /// Who emits the first token when the KV cache travels.
+    pub(super) first_token: FirstToken,
+    /// Published coefficient set of the `polynomial` step-time model.
+    pub(super) polynomial_set: &'static str,
+    /// Router of prompts and of decodes.
+    pub(super) routers: [&'static str; 2],
+}
+
+/// The preset of scenarios that name none.
+pub(super) const DEFAULT: &str = "vllm-v1";
+
+/// Larger than any step: stands for "no limit of its own" where a key must be a number.
+const ANY: u32 = 1 << 24;
+
+/// The presets.
+static ENGINES: [Engine; 5] = [
+    Engine {
+        name: "vllm-v1",
+        source: "vLLM 0.9 V1 EngineArgs below 70 GiB or on A100: max_num_batched_tokens 2048 (8192 on larger GPUs), max_num_seqs 256, \
+                 gpu_memory_utilization 0.9; proxy_demo answers with the decode instance's tokens",
+        chunk_budget: 2048,
+        max_step_tokens: 8192,
+        max_step_prompts: ANY,
+        max_seqs: 256,
+        max_decode_context: Limit::Unlimited,
+        block_tokens: 16,
+        memory_fraction: 0.9,
+        kv_watermark: 0.0,
+        first_token: FirstToken::Decode,
+        polynomial_set: "vllm",
+        routers: ["least_tokens", "least_tokens"],
+    },
+    Engine {
+        name: "vllm-v0",
+        source: "vLLM 0.6 V0 EngineArgs: max_num_batched_tokens 2048 (512 with chunked prefill), max_num_seqs 256, block_size 16, \
+                 gpu_memory_utilization 0.9, BlockSpaceManager watermark 0.01",
+        chunk_budget: 512,
+        max_step_tokens: 2048,
+        max_step_prompts: ANY,
+        max_seqs: 256,
+        max_decode_context: Limit::Unlimited,
+        block_tokens: 16,
+        memory_fraction: 0.9,
+        kv_watermark: 0.01,
+        first_token: FirstToken::Decode,
+        polynomial_set: "vllm",
+        routers: ["least_tokens", "least_tokens"],
+    },
+    Engine {
+        name: "sglang",
+        source: "SGLang 0.4 ServerArgs: chunked_prefill_size 8192, max_prefill_tokens 16384, page_size 1, mem_fraction_static 0.88",
+        chunk_budget: 8192,
+        max_step_tokens: 16384,
+        max_step_prompts: ANY,
+        max_seqs: ANY,
+        max_decode_context: Limit::Unlimited,
+        block_tokens: 1,
+        memory_fraction: 0.88,
+        kv_watermark: 0.0,
+        first_token: FirstToken::Decode,
+        polynomial_set: "vllm",
+        routers: ["least_tokens", "least_tokens"],
+    },
+    Engine {
+        name: "distserve",
+        source: "DistServe evaluation scripts: prefill batches of 128 requests and 8192 tokens, decode batches of 1024 requests and \
+                 65536 context tokens, block size 16, gpu_memory_utilization 0.9; the prefill instance emits the first token",
+        chunk_budget: 2048,
+        max_step_tokens: 8192,
+        max_step_prompts: 128,
+        max_seqs: 1024,
+        max_decode_context: Limit::AtMost(65536),
+        block_tokens: 16,
+        memory_fraction: 0.9,
+        kv_watermark: 0.0,
+        first_token: FirstToken::Prefill,
+        polynomial_set: "distserve",
+        routers: ["least_queued", "least_queued"],
+    },
+    Engine {
+        name: "ideal",
+        source: "no limits but the hardware's",
+        chunk_budget: 8192,
+        max_step_tokens: ANY,
+        max_step_prompts: ANY,
+        max_seqs: ANY,
+        max_decode_context: Limit::Unlimited,
+        block_tokens: 1,
+        memory_fraction: 1.0,
+        kv_watermark: 0.0,
+        first_token: FirstToken::Prefill,
+        polynomial_set: "distserve",
+        routers: ["least_tokens", "least_tokens"],
+    },
+];
+
+/// The preset of that name.
+pub(super) fn engine(name: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.name == name)
+}
+
+/// The names of all presets.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ENGINES.iter().map(|engine| engine.name)
+}
+
+impl Engine {
+    /// The preset's tuning keys, all present.
+    pub(super) fn tuning(&self) -> Tuning {
+        Tuning {
+            chunk_budget: Some(self.chunk_budget),
+            max_step_tokens: Some(self.max_step_tokens),
+            max_step_prompts: Some(self.max_step_prompts),
+            max_seqs: Some(self.max_seqs),
+            max_decode_context: Some(self.max_decode_context),
+            block_tokens: Some(self.block_tokens),
+            memory_fraction: Some(self.memory_fraction),
+            kv_watermark: Some(self.kv_watermark),
+            kv_blocks: Some(KvBlocks::Fit),
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The shape of a scenario file, key by key.
+//!
+//! Everything here is what *may be written*: nearly every key is optional, defaults are filled in by
+//! `defaults` and checked by `build`. Unknown keys are refused. `docs/scenario.md`
+//! describes each key for people.
+
+mod system;
+mod value;
+mod workload;
+
+pub use system::{
+    FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Policy, PolynomialLatency, Pool,
+    RooflineLatency, RouterPair, System, Transfer, Tuning,
+};
+pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
+pub use workload::{ArrivalKind, FixedLengths, Gamma, Lengths, Workload};
+
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_yaml::Value;
+
+/// A whole scenario file.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Version of pdsim that wrote the file; only resolved scenarios carry it.
+    pub pdsim: Option<String>,
+    /// Name of the experiment and of its output folder.
+    pub name: Option<String>,
+    /// What the experiment is to answer, in a sentence.
+    pub question: Option<String>,
+    /// Model name, or path of a model description.
+    pub model: Option<String>,
+    /// Engine preset: defaults of the keys that tune a system.
+    pub engine: Option<String>,
+    /// Step-time model of every system that names none.
+    pub latency: Option<WordOr<LatencyKind>>,
+    /// The latency promise.
+    pub slo: Option<Slo>,
+    /// What arrives.
+    pub workload: Option<Workload>,
+    /// Replications.
+    pub seeds: Option<Seeds>,
+    /// When a run stops.
+    pub horizon: Option<Horizon>,
+    /// Simulate decode runs in closed form (`true`) or token by token (same results, slower).
+    pub fast_forward: Option<bool>,
+    /// The systems to compare, in the order of every table and legend.
+    #[serde(default)]
+    pub systems: Systems,
+    /// What to write.
+    pub output: Option<Output>,
+}
+
+/// Systems by name, in the order of the file.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Systems(pub Vec<(String, System)>);
+
+impl<'de> Deserialize<'de> for Systems {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(SystemsVisitor)
+    }
+}
+
+struct SystemsVisitor;
+
+impl<'de> Visitor<'de> for SystemsVisitor {
+    type Value = Systems;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of named systems")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Systems, A::Error> {
+        let mut systems = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            systems.push(entry);
+        }
+        Ok(Systems(systems))
+    }
+}
+
+/// The latency promise of a scenario.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slo {
+    /// Most time to the first token.
+    pub ttft: Option<Span>,
+    /// Most time per output token after the first.
+    pub tpot: Option<Span>,
+    /// Most time to the last token.
+    pub e2e: Option<Span>,
+    /// Share of arrived requests promised to meet every limit.
+    pub attainment: Option<f64>,
+}
+
+/// What to write into the output folder besides `summary.csv` and the resolved scenario.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Output {
+    /// `requests.csv`; without it, memory does not grow with the run.
+    pub requests: Option<bool>,
+    /// PNG charts.
+    pub charts: Option<bool>,
+}
+
+/// Reads a tree as a scenario; on error, the key path and the message.
+///
+/// # Errors
+/// When a key is unknown, missing, or of the wrong type.
+pub(super) fn read(tree: &Value) -> Result<Scenario, (String, String)> {
+    let mut track = serde_path_to_error::Track::new();
+    let reader = serde_path_to_error::Deserializer::new(tree.clone(), &mut track);
+    // Maps with one key stand for enums (`{gamma: {cv: 2}}`); YAML tags (`!gamma`) are not for people.
+    serde_yaml::with::singleton_map_recursive::deserialize(reader).map_err(|error| {
+        let path = track.path().to_string();
+        let path = if path == "." { String::new() } else { path };
+        (path, super::problem::rephrase(&error.to_string()))
+    })
+}
+
+/// The sweep's axes, `key.path: [values]`, from its section; maps may be nested instead of dotted.
+///
+/// # Errors
+/// The key path and message of the first axis that is not a list of at least one value.
+pub(super) fn read_sweep(section: &Value) -> Result<Axes, (String, String)> {
+    let mut axes = Vec::new();
+    collect_axes(section, "", &mut axes)?;
+    Ok(axes)
+}
+
+/// Axes in the order of the file: key path and values.
+pub(super) type Axes = Vec<(String, Vec<Value>)>;
+
+fn collect_axes(node: &Value, path: &str, axes: &mut Axes) -> Result<(), (String, String)> {
+    match node {
+        Value::Null => Ok(()),
+        Value::Mapping(map) => map.iter().try_for_each(|(key, value)| {
+            let key = key.as_str().unwrap_or_default();
+            let below = if path.is_empty() {
+                key.to_owned()
+            } else {
+                format!("{path}.{key}")
+            };
+            collect_axes(value, &below, axes)
+        }),
+        Value::Sequence(values) if !values.is_empty() && !path.is_empty() => {
+            axes.retain(|(known, _)| known != path);
+            axes.push((path.to_owned(), values.clone()));
+            Ok(())
+        }
+        other => Err((
+            format!("sweep.{path}"),
+            format!(
+                "is {}, expected a list of at least one value, as in `workload.rate: [2 /s, 4 /s]`",
+                super::document::inline(other)
+            ),
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let (path, message) = read(&serde_yaml::from_str(text).unwrap()).unwrap_err();
+        format!("{path}: {message}")
+    }
+
+    #[test]
+    fn a_misspelt_key_is_named_with_its_path_and_neighbour() {
+        assert_eq!(
+            problem("workload: {arrivals: {gamma: {cx: 2}}}"),
+            "workload.arrivals.gamma.cx: unknown key `cx`, did you mean `cv`? (allowed: cv)"
+        );
+        assert!(problem("workload: {arrivals: {gama: {cv: 2}}}").contains("did you mean `gamma`?"));
+        assert!(problem("systems: {a: {policy: colocted}}").contains("did you mean `colocated`?"));
+    }
+
+    #[test]
+    fn a_missing_unit_says_what_to_write() {
+        assert_eq!(
+            problem("workload: {rate: 6}"),
+            "workload.rate: `6` has no unit; write a rate such as `6 /s` (units: /s, /min, /h)"
+        );
+        assert!(problem("slo: {ttft: .nan}").contains("does not start with a finite number"));
+        assert!(problem("slo: {ttft: [1]}").contains("expected a duration such as `50 ms`"));
+    }
+
+    #[test]
+    fn two_kinds_at_once_are_refused() {
+        let message = problem("workload: {arrivals: {gamma: {cv: 1}, poisson: {}}}");
+        assert!(message.starts_with("workload.arrivals"), "{message}");
+    }
+
+    #[test]
+    fn sweep_axes_may_be_dotted_or_nested() {
+        let read = |text: &str| read_sweep(&serde_yaml::from_str(text).unwrap());
+        let dotted = read("workload.rate: [1 /s, 2 /s]").unwrap();
+        assert_eq!(dotted, read("workload: {rate: [1 /s, 2 /s]}").unwrap());
+        assert_eq!(dotted[0].0, "workload.rate");
+        assert_eq!(
+            read("workload.rate: 3 /s").unwrap_err().0,
+            "sweep.workload.rate"
+        );
+    }
+}

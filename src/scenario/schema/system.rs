@@ -1,0 +1,250 @@
+//! The `systems:` section: policies, pools and what tunes them.
+
+use serde::Deserialize;
+
+use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
+use crate::latency::polynomial::{DecodeTerms, Terms};
+
+/// How a system divides prefill and decode among its GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Whole prompts first, on the same instances that decode.
+    Colocated,
+    /// Decodes first, prompts in chunks beside them, on the same instances.
+    Chunked,
+    /// Prefill and decode on pools of their own.
+    Disaggregated,
+}
+
+/// Who emits the first output token of a request whose KV cache travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FirstToken {
+    /// The prefill instance.
+    Prefill,
+    /// The decode instance.
+    Decode,
+}
+
+/// Adds the keys that tune a system or, more specifically, one of its pools. (`serde(flatten)` would lose the line
+/// of an error.)
+macro_rules! tuned {
+    ($(#[$meta:meta])* pub struct $name:ident { $($(#[$field_meta:meta])* pub $field:ident: $type:ty,)* }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub struct $name {
+            $($(#[$field_meta])* pub $field: $type,)*
+            /// Most tokens in a step where prompts are chunked.
+            pub chunk_budget: Option<u32>,
+            /// Most prompt tokens in a step where prompts are whole.
+            pub max_step_tokens: Option<u32>,
+            /// Most prompts in a step.
+            pub max_step_prompts: Option<u32>,
+            /// Most sequences on an instance at a time.
+            pub max_seqs: Option<u32>,
+            /// Most context tokens in a decode step.
+            pub max_decode_context: Option<Limit>,
+            /// Tokens per KV block.
+            pub block_tokens: Option<u32>,
+            /// Share of the GPU memory the engine may use.
+            pub memory_fraction: Option<f64>,
+            /// Share of the KV blocks kept free when prompts are admitted.
+            pub kv_watermark: Option<f64>,
+            /// KV blocks per instance.
+            pub kv_blocks: Option<KvBlocks>,
+        }
+
+        impl $name {
+            /// The tuning keys of this level.
+            #[must_use]
+            pub fn tuning(&self) -> Tuning {
+                Tuning {
+                    chunk_budget: self.chunk_budget,
+                    max_step_tokens: self.max_step_tokens,
+                    max_step_prompts: self.max_step_prompts,
+                    max_seqs: self.max_seqs,
+                    max_decode_context: self.max_decode_context,
+                    block_tokens: self.block_tokens,
+                    memory_fraction: self.memory_fraction,
+                    kv_watermark: self.kv_watermark,
+                    kv_blocks: self.kv_blocks,
+                }
+            }
+        }
+    };
+}
+
+tuned! {
+    /// One system under comparison.
+    pub struct System {
+        /// How prefill and decode share the GPUs.
+        pub policy: Policy,
+        /// Model, if not the scenario's.
+        pub model: Option<String>,
+        /// Engine preset, if not the scenario's.
+        pub engine: Option<String>,
+        /// Step-time model of pools that name none.
+        pub latency: Option<WordOr<LatencyKind>>,
+        /// The instances of a colocated or chunked system.
+        pub pool: Option<Pool>,
+        /// The prefill instances of a disaggregated system.
+        pub prefill: Option<Pool>,
+        /// The decode instances of a disaggregated system.
+        pub decode: Option<Pool>,
+        /// How KV caches travel.
+        pub transfer: Option<Transfer>,
+        /// Who emits the first token.
+        pub first_token: Option<FirstToken>,
+        /// Where requests go: one rule, or one per phase.
+        pub router: Option<WordOr<RouterPair>>,
+    }
+}
+
+tuned! {
+    /// Equal instances with one role.
+    pub struct Pool {
+        /// How many.
+        pub instances: u32,
+        /// GPU type, or path of a GPU profile.
+        pub gpu: String,
+        /// Tensor-parallel degree.
+        pub tp: Option<u32>,
+        /// Pipeline-parallel degree.
+        pub pp: Option<u32>,
+        /// Step-time model.
+        pub latency: Option<WordOr<LatencyKind>>,
+    }
+}
+
+/// The keys that an engine preset gives defaults for; a pool's win over its system's.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[expect(
+    missing_docs,
+    reason = "each field is documented where it is written, in `System`"
+)]
+pub struct Tuning {
+    pub chunk_budget: Option<u32>,
+    pub max_step_tokens: Option<u32>,
+    pub max_step_prompts: Option<u32>,
+    pub max_seqs: Option<u32>,
+    pub max_decode_context: Option<Limit>,
+    pub block_tokens: Option<u32>,
+    pub memory_fraction: Option<f64>,
+    pub kv_watermark: Option<f64>,
+    pub kv_blocks: Option<KvBlocks>,
+}
+
+impl Tuning {
+    /// These keys, and those of `fallback` where there are none.
+    #[must_use]
+    pub fn or(self, fallback: Self) -> Self {
+        Self {
+            chunk_budget: self.chunk_budget.or(fallback.chunk_budget),
+            max_step_tokens: self.max_step_tokens.or(fallback.max_step_tokens),
+            max_step_prompts: self.max_step_prompts.or(fallback.max_step_prompts),
+            max_seqs: self.max_seqs.or(fallback.max_seqs),
+            max_decode_context: self.max_decode_context.or(fallback.max_decode_context),
+            block_tokens: self.block_tokens.or(fallback.block_tokens),
+            memory_fraction: self.memory_fraction.or(fallback.memory_fraction),
+            kv_watermark: self.kv_watermark.or(fallback.kv_watermark),
+            kv_blocks: self.kv_blocks.or(fallback.kv_blocks),
+        }
+    }
+}
+
+/// Router rules by phase.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouterPair {
+    /// Chooses where a prompt is computed.
+    pub prefill: Option<String>,
+    /// Chooses where tokens are decoded, when the KV cache travels.
+    pub decode: Option<String>,
+}
+
+/// The hand-off of a disaggregated system.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// The link KV caches travel over.
+    pub link: Link,
+}
+
+/// A link by name (`nvlink`, `pcie`, `nic`, `none`) or by its figures.
+pub type Link = WordOr<LinkSpeed>;
+
+/// What a link carries.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpeed {
+    /// Bytes or bits per second of one prefill instance.
+    pub bandwidth: Bandwidth,
+    /// Fixed time per transfer.
+    pub latency: Option<Span>,
+}
+
+/// A step-time model by its parameters.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// Constant times, for theory and tests.
+    Fixed(FixedLatency),
+    /// DistServe-style polynomials in the tokens of a step.
+    Polynomial(PolynomialLatency),
+    /// Datasheet peaks times efficiencies.
+    Roofline(RooflineLatency),
+}
+
+/// Constant step times; what is not given is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FixedLatency {
+    /// Once per step with prompts.
+    pub prefill: Option<Span>,
+    /// Per prompt token computed.
+    pub prefill_per_token: Option<Span>,
+    /// Once per step with decodes.
+    pub decode: Option<Span>,
+    /// Per decoding sequence.
+    pub decode_per_sequence: Option<Span>,
+}
+
+/// A shipped set of coefficients, or coefficients written out.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolynomialLatency {
+    /// Name of a shipped set: `distserve` or `vllm`.
+    pub set: Option<String>,
+    /// Coefficients of prompts in ms, instead of a set.
+    pub prefill_ms: Option<Terms>,
+    /// Coefficients of decodes in ms, instead of a set.
+    pub decode_ms: Option<DecodeTerms>,
+    /// Added to a step with prompts on every pipeline stage, times the number of stages.
+    pub prefill_stage_overhead: Option<Span>,
+    /// Added to every step on the first stage.
+    pub step_overhead: Option<Span>,
+    /// Added on the first stage per prompt token computed and context token held.
+    pub step_overhead_per_token: Option<Span>,
+}
+
+/// Shares of the data-sheet peaks that kernels reach, and fixed times.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RooflineLatency {
+    /// Matrix products, of the tensor-core peak.
+    pub gemm: Option<f64>,
+    /// Prefill attention, of the tensor-core peak.
+    pub prefill_attention: Option<f64>,
+    /// Anything that reads memory, of its bandwidth.
+    pub memory: Option<f64>,
+    /// Collectives, of the link between GPUs.
+    pub link: Option<f64>,
+    /// Fixed time of a kernel.
+    pub kernel_time: Option<Span>,
+    /// Fixed time of a collective.
+    pub collective_time: Option<Span>,
+    /// CPU time of the engine per step, on top of the GPU's.
+    pub step_overhead: Option<Span>,
+}

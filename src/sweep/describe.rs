@@ -1,0 +1,70 @@
+//! What a report needs to know about an experiment, in words.
+
+use crate::cluster::{PoolSpec, Role, SystemSpec};
+use crate::report::{Axis, AxisValue, Report, Run, SystemInfo};
+use crate::scenario::Experiment;
+
+/// Puts the runs of an experiment beside the names of what was run.
+pub(super) fn report(experiment: &Experiment, runs: Vec<Run>) -> Report {
+    let first = &experiment.points[0];
+    let values =
+        experiment
+            .axis
+            .values
+            .iter()
+            .zip(&experiment.points)
+            .map(|((label, value), point)| AxisValue {
+                label: label.clone(),
+                value: *value,
+                rate_per_s: point.rate_per_s,
+            });
+    Report {
+        name: experiment.name.clone(),
+        question: experiment.question.clone(),
+        slo: first.slo,
+        systems: first.systems.iter().map(info).collect(),
+        axis: Axis {
+            key: experiment.axis.key.clone(),
+            unit: experiment.axis.unit.to_owned(),
+            is_rate: experiment.axis.is_rate,
+            values: values.collect(),
+        },
+        runs,
+        notes: experiment.notes.clone(),
+    }
+}
+
+fn info(system: &SystemSpec) -> SystemInfo {
+    SystemInfo {
+        name: system.name.clone(),
+        layout: layout(&system.pools),
+        gpus: system.gpus(),
+    }
+}
+
+/// `3 x a100-80g-sxm tp1`, or `1P1D: a100-80g-sxm tp2 + h100-sxm tp1`.
+fn layout(pools: &[PoolSpec]) -> String {
+    let shape = |pool: &PoolSpec| {
+        let stages = if pool.pp > 1 {
+            format!(" pp{}", pool.pp)
+        } else {
+            String::new()
+        };
+        format!("{} tp{}{stages}", pool.gpu, pool.tp)
+    };
+    match pools {
+        [pool] => format!("{} x {}", pool.instances, shape(pool)),
+        pools => {
+            let count = |role| {
+                pools
+                    .iter()
+                    .filter(|p| p.role == role)
+                    .map(|p| p.instances)
+                    .sum::<u32>()
+            };
+            let shapes: Vec<String> = pools.iter().map(shape).collect();
+            let (prefill, decode) = (count(Role::Prefill), count(Role::Decode));
+            format!("{prefill}P{decode}D: {}", shapes.join(" + "))
+        }
+    }
+}

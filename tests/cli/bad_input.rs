@@ -1,0 +1,327 @@
+//! Everything a person can get wrong in a scenario: one line that names the thing to change, exit code 2, no panic.
+
+use crate::support::{SMALL, Scratch};
+
+/// Runs the small scenario with one override and expects a refusal with these pieces.
+fn refused(set: &str, pieces: &[&str]) {
+    let scratch = Scratch::new();
+    scratch
+        .pdsim(&["run", "s.yaml", "--set", set])
+        .refused(pieces);
+    assert!(
+        !scratch.path("output").exists(),
+        "nothing is written for a scenario that is refused"
+    );
+}
+
+/// Checks the small scenario with one piece of its text replaced, and expects a refusal with these pieces.
+fn refused_text(from: &str, to: &str, pieces: &[&str]) {
+    assert!(SMALL.contains(from));
+    Scratch::with("s.yaml", &SMALL.replace(from, to))
+        .pdsim(&["check", "s.yaml"])
+        .refused(pieces);
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_place_and_neighbour() {
+    refused_text(
+        "  rate: 4",
+        "  rat: 4",
+        &[
+            "s.yaml:7:3: workload.rat: unknown key `rat`, did you mean `rate`?",
+            "allowed: ",
+        ],
+    );
+    refused(
+        "workload.rat=4 /s",
+        &[
+            "--set workload.rat=4 /s: workload.rat: ",
+            "did you mean `rate`?",
+        ],
+    );
+}
+
+#[test]
+fn a_missing_unit_is_refused_with_an_example() {
+    refused_text(
+        "rate: 4 /s",
+        "rate: 4",
+        &[
+            "s.yaml:7:3: workload.rate: `4` has no unit",
+            "`6 /s`",
+            "/min",
+        ],
+    );
+    refused("slo.ttft=250", &["slo.ttft: `250` has no unit", "`50 ms`"]);
+    refused(
+        "systems.split.transfer.link={bandwidth: 25 Gb/s}",
+        &["unknown unit `Gb/s`", "GB/s", "Gbps"],
+    );
+}
+
+#[test]
+fn impossible_numbers_are_refused() {
+    refused(
+        "workload.rate=0 /s",
+        &["workload.rate: is 0, expected a finite number above 0"],
+    );
+    refused(
+        "workload.rate=-1 /s",
+        &["workload.rate: `-1 /s` is negative"],
+    );
+    refused(
+        "workload.rate=NaN /s",
+        &["does not start with a finite number"],
+    );
+    refused("workload.rate=.nan", &["workload.rate: "]);
+    refused(
+        "workload.lengths={fixed: {input: -5, output: 3}}",
+        &["workload.lengths.fixed.input: is the integer `-5`"],
+    );
+    refused(
+        "workload.lengths={fixed: {input: 0, output: 3}}",
+        &["is 0, expected a whole number of at least 1 token"],
+    );
+    refused("workload.requests=0", &["workload.requests: is 0"]);
+    refused(
+        "slo.attainment=1.5",
+        &["slo.attainment: is 1.5, expected a share"],
+    );
+    refused("slo.attainment=.nan", &["slo.attainment: is NaN"]);
+    refused(
+        "systems.split.memory_fraction=.nan",
+        &["memory_fraction: is NaN"],
+    );
+    refused(
+        "systems.split.decode.instances=0",
+        &["decode.instances: is 0, expected 1 to"],
+    );
+    refused("systems.split.max_seqs=0", &["max_seqs: is 0"]);
+    refused(
+        "systems.colocated.latency={fixed: {prefill: 5 ms}}",
+        &["lets steps take no time"],
+    );
+    refused(
+        "seeds=0",
+        &["seeds: is the integer `0`, expected a number of seeds"],
+    );
+}
+
+#[test]
+fn names_that_do_not_exist_get_the_nearest() {
+    refused(
+        "model=opt-13",
+        &["model: unknown model `opt-13`, did you mean `opt-13b`?"],
+    );
+    refused(
+        "systems.split.decode.gpu=a100-80g-sx",
+        &["decode.gpu: unknown GPU `a100-80g-sx`, did you mean `a100-80g-sxm`?"],
+    );
+    refused(
+        "engine=distserv",
+        &["engine: unknown engine `distserv`, did you mean `distserve`?"],
+    );
+    refused(
+        "workload.lengths=sharegp",
+        &["workload.lengths: is `sharegp`", "did you mean `sharegpt`?"],
+    );
+    refused("workload.arrivals=poison", &["did you mean `poisson`?"]);
+    refused(
+        "systems.split.router=round_robbin",
+        &["did you mean `round_robin`?"],
+    );
+    refused(
+        "systems.split.transfer.link=nvlnk",
+        &["did you mean `nvlink`?"],
+    );
+    refused(
+        "systems.split.policy=disagregated",
+        &["did you mean `disaggregated`?"],
+    );
+    refused(
+        "systems.split.latency=rofline",
+        &["did you mean `roofline`?"],
+    );
+}
+
+#[test]
+fn a_model_too_large_says_by_how_much_and_what_would_fit() {
+    let scratch = Scratch::new();
+    let ran = scratch.pdsim(&["check", "s.yaml", "--set", "model=llama-3.1-70b"]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err.contains(
+            "s.yaml:12:5: systems.colocated.pool: llama-3.1-70b at tp 1 pp 1 does not fit"
+        ),
+        "{}",
+        ran.err
+    );
+    assert!(
+        ran.err.contains("GiB too much; tp 2 would fit"),
+        "{}",
+        ran.err
+    );
+    assert_eq!(ran.err.lines().count(), 3, "one line per pool: {}", ran.err);
+}
+
+#[test]
+fn degrees_that_cannot_cut_the_model_are_refused() {
+    refused(
+        "systems.colocated.pool.tp=3",
+        &[
+            "tp 3 does not divide the 40 attention heads",
+            "possible: 1, 2, 4",
+        ],
+    );
+    refused(
+        "systems.colocated.pool.pp=41",
+        &["pp 41 is not possible", "40 layers"],
+    );
+}
+
+#[test]
+fn a_prompt_longer_than_the_kv_pool_is_refused_or_announced() {
+    let scratch = Scratch::new();
+    let all = "workload.lengths={fixed: {input: 200000, output: 3}}";
+    let ran = scratch.pdsim(&["check", "s.yaml", "--set", all]);
+    assert_eq!(ran.code, 2);
+    assert!(
+        ran.err
+            .contains("no request fits: an instance of pool `colocated`"),
+        "{}",
+        ran.err
+    );
+    let some = "workload.lengths={input: {uniform: {min: 10, max: 200000}}, output: {fixed: 3}}";
+    let ran = scratch.pdsim(&["check", "s.yaml", "--set", some]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.err.contains("of 200 requests will be rejected"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn what_a_policy_needs_and_does_not_have_is_named() {
+    refused(
+        "systems.split.transfer=null",
+        &[
+            "systems.split.transfer: the key `transfer` is missing",
+            "{link: nvlink}",
+        ],
+    );
+    refused(
+        "systems.split.decode=null",
+        &["the key `decode` is missing; policy `disaggregated` needs it"],
+    );
+    refused(
+        "systems.colocated.first_token=decode",
+        &["first_token: is for disaggregated systems only"],
+    );
+    refused(
+        "systems.colocated.prefill={instances: 1, gpu: h100}",
+        &["policy `colocated` has no pool `prefill`"],
+    );
+    refused("systems={}", &["systems: names no system"]);
+    refused("workload=null", &["the key `workload` is missing"]);
+    refused(
+        "systems.split.latency={polynomial: {set: distserve, prefill_ms: {a: 1, b: 1, c: 0}}}",
+        &["needs both `prefill_ms` and `decode_ms`"],
+    );
+}
+
+#[test]
+fn contradictions_are_named() {
+    refused(
+        "workload.limit=5",
+        &["workload.limit: is for recorded traces only"],
+    );
+    refused(
+        "workload.lengths={fixed: {input: 1, output: 1}, max_total: 4}",
+        &["fixed: stands alone"],
+    );
+}
+
+#[test]
+fn bad_sweeps_are_refused() {
+    refused(
+        "sweep.workload.rate=[2 /s, 0 /s]",
+        &["workload.rate: is 0", "sweep value `workload.rate: 0 /s`"],
+    );
+    refused(
+        "sweep.workload.rate=3 /s",
+        &["sweep.workload.rate: is 3 /s, expected a list"],
+    );
+    refused(
+        "sweep.workload.rte=[3 /s]",
+        &["workload.rte: unknown key `rte`"],
+    );
+    refused("sweep.seeds=[1, 2]", &["sweep.seeds: cannot be swept"]);
+    let sweep = format!("{SMALL}sweep:\n  workload.rate: [2 /s, 3]\n");
+    Scratch::with("s.yaml", &sweep)
+        .pdsim(&["check", "s.yaml"])
+        .refused(&["s.yaml:19:3: workload.rate: `3` has no unit"]);
+}
+
+#[test]
+fn bad_flags_are_refused() {
+    refused("workload.rate", &["--set workload.rate: has no `=`"]);
+    refused("=3", &["has an empty key"]);
+    refused("workload.rate=[", &["is not valid YAML"]);
+}
+
+#[test]
+fn files_that_are_no_scenario_are_refused() {
+    let scratch = Scratch::with("list.yaml", "- 1\n");
+    scratch
+        .pdsim(&["check", "list.yaml"])
+        .refused(&["list.yaml: is not a scenario"]);
+    scratch
+        .pdsim(&["check", "none.yaml"])
+        .refused(&["none.yaml: cannot read the scenario"]);
+    scratch.write("broken.yaml", "name: [x\n");
+    scratch
+        .pdsim(&["check", "broken.yaml"])
+        .refused(&["broken.yaml:2:1: is not valid YAML"]);
+    scratch.write(
+        "twice.yaml",
+        &SMALL.replace("  rate: 4 /s\n", "  rate: 4 /s\n  rate: 5 /s\n"),
+    );
+    scratch
+        .pdsim(&["check", "twice.yaml"])
+        .refused(&["twice.yaml:", "duplicate entry with key \"rate\""]);
+}
+
+#[test]
+fn all_problems_are_told_at_once() {
+    let scratch = Scratch::new();
+    let ran = scratch.pdsim(&[
+        "check",
+        "s.yaml",
+        "--set",
+        "engine=vllm",
+        "--set",
+        "systems.split.decode.gpu=h10",
+        "--set",
+        "slo.attainment=2",
+        "--set",
+        "workload.rate=0 /s",
+        "--set",
+        "systems.colocated.router=best",
+    ]);
+    assert_eq!(ran.code, 2);
+    for piece in [
+        "engine: ",
+        "decode.gpu: ",
+        "slo.attainment: ",
+        "workload.rate: ",
+        "colocated.router: ",
+    ] {
+        assert_eq!(
+            ran.err.matches(piece).count(),
+            1,
+            "{piece} once in\n{}",
+            ran.err
+        );
+    }
+}

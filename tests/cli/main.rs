@@ -1,0 +1,10 @@
+//! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
+
+mod bad_input;
+mod bad_trace;
+mod files;
+mod help;
+mod resolved;
+mod run;
+mod scenarios;
+mod support;
