@@ -271,7 +271,12 @@ fn launches(kind: LaunchKind) -> Program {
 const STREAM_BLOCKS: u32 = 16;
 
 fn copy(work: &Work, c: &Copy, target: &Target) -> Result<Program, DeviceError> {
-    let blocks = STREAM_BLOCKS * target.multiprocessors;
+    // A check reads little: few blocks, so that each thread has several turns.
+    let blocks = if target.single {
+        STREAM_BLOCKS
+    } else {
+        STREAM_BLOCKS * target.multiprocessors
+    };
     let result = if c.kind == CopyKind::StreamRead {
         4 * launch::stream_words(blocks)
     } else {

@@ -172,7 +172,7 @@ pub fn suite(facts: &GpuFacts) -> Vec<Work> {
     let mut works = vec![
         Work::Copy(Copy {
             kind: CopyKind::StreamRead,
-            bytes: 1_000_000 * 16,
+            bytes: 65_600 * 16,
         }),
         Work::Copy(Copy {
             kind: CopyKind::Device,

@@ -64,7 +64,7 @@ pub fn scale_log2(head_dim: u32) -> f32 {
 pub fn splits(decode: &Decode, multiprocessors: u32) -> u32 {
     // Three blocks share a multiprocessor; two waves even out their ends.
     let wanted = (6 * multiprocessors).div_ceil(decode.batch * decode.kv_heads);
-    wanted.clamp(1, decode.pages().div_ceil(4).max(1))
+    wanted.clamp(1, (decode.pages() / 4).max(1))
 }
 
 /// Operands of decode attention.

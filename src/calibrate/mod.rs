@@ -27,11 +27,11 @@ mod measure;
 pub mod plan;
 mod program;
 mod reference;
-//pub mod samples;
-//pub mod session;
-//pub mod smi;
-//pub mod store;
-//pub mod summary;
+pub mod samples;
+pub mod session;
+pub mod smi;
+pub mod store;
+pub mod summary;
 mod work;
 
 pub use device::{Device, DeviceError, GpuFacts};

@@ -140,11 +140,8 @@ fn coarse_first<T: std::marker::Copy>(grid: &[T]) -> Vec<T> {
 
 fn gemms(facts: &GpuFacts, models: &[ModelSpec], options: &Options) -> Vec<Vec<Work>> {
     let all = gemm_sites(models);
-    let sites = if options.quick {
-        &all[..all.len().min(40)]
-    } else {
-        &all[..]
-    };
+    let most = if options.quick { 40 } else { 120 };
+    let sites = &all[..all.len().min(most)];
     let rows = coarse_first(if options.quick { FEW_ROWS } else { ROWS });
     let list = |dtype: GemmDtype| {
         pairs(sites, &rows)
@@ -156,7 +153,6 @@ fn gemms(facts: &GpuFacts, models: &[ModelSpec], options: &Options) -> Vec<Vec<W
                 n: site.n,
                 k: site.k,
             })
-            // The 8-bit products of the library want whole 16-byte rows of the output too.
             .map(Work::Gemm)
             .filter(|w| w.flops() < 2e14)
             .collect()

@@ -186,6 +186,15 @@ pub enum CopyKind {
 }
 
 impl CopyKind {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Device,
+        Self::StreamRead,
+        Self::HostToDevice,
+        Self::DeviceToHost,
+        Self::Peer,
+    ];
+
     /// The name in samples.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -72,7 +72,7 @@ fn rounds_of_a_product_touch_other_weights_until_the_cache_has_turned_over_twice
 #[test]
 fn block_tables_name_every_block_of_the_pool_once() {
     let d = crate::calibrate::Decode {
-        kv_dtype: crate::model::KvDtype::Bf16,
+        kv_dtype: model::KvDtype::Bf16,
         batch: 3,
         context_tokens: 100,
         heads: 8,

@@ -37,6 +37,12 @@ fn layouts(models: &[ModelSpec]) -> Vec<Heads> {
     coarse_first(&layouts)
 }
 
+fn first_layouts(models: &[ModelSpec], most: usize) -> Vec<Heads> {
+    let mut all = layouts(models);
+    all.truncate(most);
+    all
+}
+
 fn powers(from: u32, to: u32, step: usize) -> Vec<u32> {
     coarse_first(
         &(from..=to)
@@ -47,15 +53,10 @@ fn powers(from: u32, to: u32, step: usize) -> Vec<u32> {
 }
 
 pub(super) fn decode(models: &[ModelSpec], options: &Options, kv_dtype: KvDtype) -> Vec<Work> {
-    let all = layouts(models);
-    let layouts = if options.quick {
-        &all[..all.len().min(6)]
-    } else {
-        &all[..]
-    };
+    let layouts = first_layouts(models, if options.quick { 6 } else { 12 });
     let step = if options.quick { 2 } else { 1 };
     let shapes = pairs(&powers(0, 9, step), &powers(5, 17, step));
-    pairs(&shapes, layouts)
+    pairs(&shapes, &layouts)
         .into_iter()
         // A pool of that many tokens is more than one GPU holds of any shipped model.
         .filter(|((batch, context), _)| u64::from(*batch) * u64::from(*context) <= 1 << 21)
@@ -73,12 +74,7 @@ pub(super) fn decode(models: &[ModelSpec], options: &Options, kv_dtype: KvDtype)
 }
 
 pub(super) fn prefill(models: &[ModelSpec], options: &Options) -> Vec<Work> {
-    let all = layouts(models);
-    let layouts = if options.quick {
-        &all[..all.len().min(4)]
-    } else {
-        &all[..]
-    };
+    let layouts = first_layouts(models, if options.quick { 4 } else { 10 });
     let past: &[u32] = if options.quick {
         &[0, 4096]
     } else {
@@ -88,7 +84,7 @@ pub(super) fn prefill(models: &[ModelSpec], options: &Options) -> Vec<Work> {
     let chunks = pairs(&powers(5, 15, step), &coarse_first(past));
     let batches: &[u32] = if options.quick { &[1] } else { &[1, 4] };
     let shapes = pairs(&chunks, batches);
-    pairs(&shapes, layouts)
+    pairs(&shapes, &layouts)
         .into_iter()
         .filter(|(((_, past), batch), _)| *batch == 1 || *past == 0)
         .map(|(((new_tokens, past_tokens), batch), h)| Prefill {
