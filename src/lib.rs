@@ -1,5 +1,6 @@
 //! pdsim simulates LLM serving clusters with prefill/decode disaggregation.
 
+pub mod calibrate;
 pub mod cli;
 pub mod cluster;
 pub mod hardware;
