@@ -16,5 +16,6 @@ pub mod rng;
 pub mod scenario;
 pub mod sim;
 pub mod sweep;
+pub mod tournament;
 pub mod units;
 pub mod workload;
