@@ -19,3 +19,8 @@ pub mod sweep;
 pub mod tournament;
 pub mod units;
 pub mod workload;
+
+/// Compiles and runs the examples of the README.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;
