@@ -161,6 +161,20 @@ impl Instance {
         }
     }
 
+    /// Requests waiting, in progress or on their way here. Exact between events: a run ends when its first sequence does.
+    pub(super) fn requests(&self) -> u64 {
+        (self.waiting.len() + self.inbound.len()) as u64 + u64::from(self.seqs)
+    }
+
+    /// Share of the KV blocks in use at `now` by steps that started before it, in 2⁻³²; 0 when unlimited.
+    pub(super) fn kv_share_before(&self, now: SimTime) -> u64 {
+        let Some(capacity) = self.kv.capacity() else {
+            return 0;
+        };
+        let used = u128::from(capacity - self.free_before(now));
+        u64::try_from((used << 32) / u128::from(capacity.max(1))).expect("a share is at most one")
+    }
+
     /// Prompts queued or computed on the first stage.
     fn queued_prompts(&self) -> u64 {
         let first = &self.stages[0];

@@ -5,6 +5,7 @@ use super::table::Live;
 use super::views::{Candidates, Phase};
 use crate::ids::InstanceId;
 use crate::policy::router::{RequestView, Router, RouterRule};
+use crate::rng::stream;
 use crate::tournament::Tournament;
 use crate::units::SimTime;
 
@@ -19,17 +20,21 @@ pub(super) struct Routing {
 }
 
 impl Routing {
-    /// `ids` in ascending order; every queue is empty.
-    pub(super) fn new(phase: Phase, ids: Vec<InstanceId>, rule: RouterRule) -> Self {
+    /// `ids` in ascending order; every queue is empty. `seed` is the run's.
+    pub(super) fn new(phase: Phase, ids: Vec<InstanceId>, rule: RouterRule, seed: u64) -> Self {
         let shortest = (rule == RouterRule::LeastQueued).then(|| {
             let mut tree = Tournament::new(ids.len(), u64::MAX);
             (0..ids.len()).for_each(|i| tree.set(i, 0));
             tree
         });
+        let purpose = match phase {
+            Phase::Prefill => "prefill routing",
+            Phase::Decode => "decode routing",
+        };
         Self {
             phase,
             ids,
-            router: rule.build(),
+            router: rule.build(stream(seed, purpose)),
             shortest,
         }
     }

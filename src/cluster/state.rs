@@ -50,9 +50,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Builds an idle cluster.
+    /// Builds an idle cluster; what is drawn by chance is drawn from `seed`.
     #[must_use]
-    pub fn new(spec: &SystemSpec) -> Self {
+    pub fn new(spec: &SystemSpec, seed: u64) -> Self {
         let mut instances: Vec<Instance> = Vec::new();
         let mut lanes = Vec::new();
         for (index, pool) in spec.pools.iter().enumerate() {
@@ -87,8 +87,8 @@ impl Cluster {
             of_role(&[Role::Decode]),
         );
         Self {
-            prefill: Routing::new(Phase::Prefill, prefill_ids, spec.prefill_router),
-            decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router),
+            prefill: Routing::new(Phase::Prefill, prefill_ids, spec.prefill_router, seed),
+            decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router, seed),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
             table: Table::default(),

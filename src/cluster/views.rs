@@ -83,4 +83,11 @@ impl ClusterView for Candidates<'_> {
     fn tokens(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].tokens_at(self.now)
     }
+    fn requests(&self, i: usize) -> u64 {
+        self.instances[self.ids[i].index()].requests()
+    }
+
+    fn kv_share(&self, i: usize) -> u64 {
+        self.instances[self.ids[i].index()].kv_share_before(self.now)
+    }
 }

@@ -8,6 +8,8 @@ use crate::workload::RequestSpec;
 /// How to run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
+    /// Seed of what policies draw by chance.
+    pub seed: u64,
     /// When to stop although requests are still in the cluster; `None`: when all have ended.
     pub horizon: Option<SimTime>,
 }
@@ -78,7 +80,7 @@ pub fn simulate<O: Observer>(
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
-    let mut cluster = Cluster::new(spec);
+    let mut cluster = Cluster::new(spec, options.seed);
     let mut engine = Engine {
         now: SimTime::ZERO,
         calendar: Calendar::new(cluster.lanes()),

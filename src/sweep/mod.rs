@@ -103,6 +103,7 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
     };
     let mut collector = Collector::new(&config, system);
     let options = sim::Options {
+        seed: cell.seed,
         horizon: point.horizon,
     };
     sim::simulate(

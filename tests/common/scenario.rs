@@ -40,10 +40,14 @@ enum Times {
     Odd,
 }
 
-const ROUTERS: [RouterRule; 3] = [
+const ROUTERS: [RouterRule; 7] = [
     RouterRule::RoundRobin,
     RouterRule::LeastTokens,
     RouterRule::LeastQueued,
+    RouterRule::LeastRequests,
+    RouterRule::LeastKv,
+    RouterRule::Random,
+    RouterRule::PowerOfTwo,
 ];
 const RULES: [BatchRule; 2] = [BatchRule::PrefillFirst, BatchRule::DecodeFirst];
 

@@ -17,7 +17,7 @@ fn books(scenario: &Scenario, fast_forward: bool, horizon: Option<SimTime>) -> (
     let end = simulate(
         &spec,
         scenario.requests.iter().copied(),
-        Options { horizon },
+        Options { seed: 1, horizon },
         &mut books,
     );
     books.assert_closed();

@@ -13,10 +13,14 @@ use super::Builder;
 use super::pool::PoolContext;
 
 /// Router rules by the word in a scenario.
-const ROUTERS: [(&str, RouterRule); 3] = [
+const ROUTERS: [(&str, RouterRule); 7] = [
     ("round_robin", RouterRule::RoundRobin),
     ("least_tokens", RouterRule::LeastTokens),
     ("least_queued", RouterRule::LeastQueued),
+    ("least_requests", RouterRule::LeastRequests),
+    ("least_kv", RouterRule::LeastKv),
+    ("power_of_two", RouterRule::PowerOfTwo),
+    ("random", RouterRule::Random),
 ];
 
 /// No time at all: the hand-off of systems without one, and of `link: none`.
