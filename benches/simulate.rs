@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec,
+    FirstToken, KvSpec, Observer, PoolSpec, QueueRule, RequestRecord, Role, StepLimits, SystemSpec,
     TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
@@ -79,11 +79,13 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         pp: 1,
         latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
         batch,
+        queue: QueueRule::default(),
         limits: StepLimits {
             max_step_tokens,
             max_step_prompts: 256,
             max_seqs: 256,
             max_decode_context: None,
+            long_prompts: None,
         },
         kv: KvSpec {
             block_tokens: 16,

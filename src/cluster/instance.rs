@@ -13,6 +13,7 @@ use crate::kv::BlockPool;
 use crate::latency::Chunk;
 use crate::net::Link;
 use crate::policy::batch::BatchPolicy;
+use crate::policy::queue::QueueRule;
 use crate::units::SimTime;
 
 /// A prompt, or a piece of one, in a batch.
@@ -301,6 +302,27 @@ impl Instance {
             host.observer()
                 .kv_changed(now, self.id, -blocks.cast_signed(), used);
         }
+    }
+
+    /// Puts a prompt in the queue, where `rule` wants it; says whether the next step may be another than without it.
+    pub(super) fn enqueue(&mut self, slot: SlotId, rule: &QueueRule, table: &mut Table) -> bool {
+        let mut place = self.waiting.len();
+        if rule.reorders() {
+            let record = &table[slot].record;
+            let rank = rule.rank(record.arrival, record.input_tokens, record.class);
+            table[slot].rank = rank;
+            while place > 0 {
+                let before = &mut table[self.waiting[place - 1]];
+                if before.rank <= rank || !rule.may_pass(before.passed) {
+                    break;
+                }
+                before.passed += 1;
+                place -= 1;
+            }
+        }
+        self.waiting.insert(place, slot);
+        // Behind a prompt that could not be admitted nothing changes.
+        place == 0
     }
 
     /// Lets a sequence decode here from the next step on.

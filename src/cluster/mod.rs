@@ -20,7 +20,8 @@ mod step;
 mod table;
 mod views;
 
-pub use crate::policy::batch::StepLimits;
+pub use crate::policy::batch::{LongPrompts, StepLimits};
+pub use crate::policy::queue::{QueueOrder, QueueRule};
 pub use decode_run::{Progression, RunClock};
 pub use host::Host;
 pub use observer::{Gaps, Observer, PoolSample, StepFact};

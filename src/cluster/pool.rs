@@ -3,6 +3,7 @@
 use super::spec::{KvSpec, PoolSpec, Role};
 use crate::latency::{DecodeCurve, Segment, Stage, StepShape};
 use crate::policy::batch::StepLimits;
+use crate::policy::queue::QueueRule;
 use crate::units::{FINE_BITS, Fine, SimDuration};
 
 /// Shared facts of a pool and the decode curves looked up so far.
@@ -12,6 +13,7 @@ pub(super) struct Pool {
     pub(super) stages: u32,
     pub(super) limits: StepLimits,
     pub(super) kv: KvSpec,
+    pub(super) queue: QueueRule,
     spec: PoolSpec,
     /// Decode curves by stage, then batch size.
     curves: Vec<Vec<Option<DecodeCurve>>>,
@@ -24,6 +26,7 @@ impl Pool {
             stages: spec.pp,
             limits: spec.limits,
             kv: spec.kv,
+            queue: spec.queue.clone(),
             curves: vec![Vec::new(); spec.pp as usize],
             spec: spec.clone(),
         }

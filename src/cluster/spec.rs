@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::latency::LatencyModel;
 use crate::policy::batch::{BatchRule, StepLimits};
+use crate::policy::queue::QueueRule;
 use crate::policy::router::RouterRule;
 use crate::units::SimDuration;
 
@@ -59,6 +60,8 @@ pub struct PoolSpec {
     pub latency: Arc<dyn LatencyModel>,
     /// How steps are formed.
     pub batch: BatchRule,
+    /// In which order prompts wait.
+    pub queue: QueueRule,
     /// Limits on a step.
     pub limits: StepLimits,
     /// KV memory.

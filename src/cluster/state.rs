@@ -208,10 +208,10 @@ impl Cluster {
         live.record.routed = now;
         let instance = &mut self.instances[chosen.index()];
         instance.pending_tokens += u64::from(live.record.input_tokens);
-        // Behind a prompt that could not be admitted nothing changes: first come, first served.
-        let blocked = !instance.waiting.is_empty();
-        instance.waiting.push_back(slot);
-        if !blocked {
+        let pool = &self.pools[instance.pool.index()];
+        let next = instance.enqueue(slot, &pool.queue, &mut self.table);
+        // A short prompt may pass long ones that the cap keeps waiting.
+        if next || pool.limits.long_prompts.is_some() {
             instance.cut_run(host);
         }
         self.prefill.refresh(instance);

@@ -107,10 +107,15 @@ impl Instance {
     /// Turns the plan's picks into jobs, admitting waiting prompts.
     fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let mut completed = false;
+        let mut admitted = 0;
         for i in 0..shop.plan.picks.len() {
             let (slot, tokens) = match shop.plan.picks[i] {
                 Pick::Partial { index, tokens } => (self.partial[index], tokens),
-                Pick::Waiting { tokens } => (self.admit(shop.table, host), tokens),
+                Pick::Waiting { index, tokens } => {
+                    // Those admitted before it no longer stand in the queue.
+                    admitted += 1;
+                    (self.admit(index + 1 - admitted, shop.table, host), tokens)
+                }
             };
             let waiting = matches!(shop.plan.picks[i], Pick::Waiting { .. });
             let last = self.add_job(slot, tokens, shop.table);
@@ -126,11 +131,11 @@ impl Instance {
         }
     }
 
-    /// Admits the first waiting prompt: it gets the blocks of its whole prompt.
-    fn admit<H: Host>(&mut self, table: &mut Table, host: &mut H) -> SlotId {
+    /// Admits the waiting prompt at `index`: it gets the blocks of its whole prompt.
+    fn admit<H: Host>(&mut self, index: usize, table: &mut Table, host: &mut H) -> SlotId {
         let slot = self
             .waiting
-            .pop_front()
+            .remove(index)
             .expect("a plan picks only prompts that wait");
         let live = &mut table[slot];
         let blocks = self.kv.blocks_for(u64::from(live.to_compute));
@@ -217,6 +222,8 @@ impl Instance {
         // What it has emitted is now part of what must be computed again.
         live.to_compute = live.record.input_tokens + live.emitted;
         live.computed = 0;
+        // Nobody passes it.
+        live.rank = 0;
         live.record.preemptions = live.record.preemptions.saturating_add(1);
         self.pending_tokens += u64::from(live.to_compute);
         let (id, now) = (live.record.id, host.now());

@@ -29,6 +29,10 @@ pub(super) struct Live {
     pub(super) membership: u32,
     /// In a batch and has not yet ended a step there.
     pub(super) fresh: bool,
+    /// Its rank in the queue for its prompt (lower goes first; 0 is never passed).
+    pub(super) rank: u64,
+    /// How many prompts have passed it there.
+    pub(super) passed: u32,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
 }
@@ -74,6 +78,8 @@ impl Table {
             finish_step: 0,
             membership: 0,
             fresh: false,
+            rank: 0,
+            passed: 0,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {

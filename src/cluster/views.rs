@@ -25,6 +25,7 @@ impl PromptQueue for Waiting<'_> {
             0
         };
         Some(PromptView {
+            length: live.to_compute,
             remaining: live.to_compute,
             blocks,
         })
@@ -41,6 +42,7 @@ impl PromptQueue for Partial<'_> {
     fn get(&self, i: usize) -> Option<PromptView> {
         let live = &self.table[*self.queue.get(i)?];
         Some(PromptView {
+            length: live.to_compute,
             remaining: live.to_compute - live.computed,
             blocks: 0,
         })

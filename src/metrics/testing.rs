@@ -7,8 +7,8 @@ use rand::RngExt as _;
 
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
-    FirstToken, KvSpec, Outcome, PoolSpec, RequestRecord, Role, RunClock, StepLimits, SystemSpec,
-    TransferSpec,
+    FirstToken, KvSpec, Outcome, PoolSpec, QueueRule, RequestRecord, Role, RunClock, StepLimits,
+    SystemSpec, TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
 use crate::latency::{DecodeCurve, LatencyModel, Stage, StepShape};
@@ -90,11 +90,13 @@ pub(crate) fn system() -> SystemSpec {
         pp: 1,
         latency: Arc::new(NoLatency),
         batch,
+        queue: QueueRule::default(),
         limits: StepLimits {
             max_step_tokens: 8192,
             max_step_prompts: 1,
             max_seqs: 1,
             max_decode_context: None,
+            long_prompts: None,
         },
         kv: KvSpec {
             block_tokens: 16,

@@ -1,7 +1,9 @@
 //! Scheduling policies: how steps are formed and where requests go.
 //!
-//! A *batch policy* forms the next step of one instance; a *router* chooses an instance for a request. One
+//! A *batch policy* forms the next step of one instance; a *queue order* ranks the prompts that wait for one; a *router* chooses
+//! an instance for a request. One
 //! policy is one file and one line in its folder's registry.
 
 pub mod batch;
+pub mod queue;
 pub mod router;

@@ -7,7 +7,9 @@ use serde_yaml::Value;
 
 use super::document::{get, set};
 use super::engine::{self, Engine};
-use super::schema::{FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System, WordOr};
+use super::schema::{
+    BatchKind, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System, WordOr,
+};
 use crate::{hardware, latency, model};
 
 /// Share of arrived requests promised to be good when a promise names no share.
@@ -91,6 +93,7 @@ impl Filler<'_> {
     fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
         let disaggregated = system.policy == Policy::Disaggregated;
         self.tuning(path, system, engine);
+        self.default(&format!("{path}.queue"), "fcfs");
         let routers: &[(&str, &str)] = if disaggregated {
             &[
                 ("prefill", engine.routers[0]),
@@ -121,6 +124,9 @@ impl Filler<'_> {
             let pool_path = format!("{path}.{key}");
             self.default(&format!("{pool_path}.tp"), 1);
             self.default(&format!("{pool_path}.pp"), 1);
+            if pool.long_prompts.is_some() {
+                self.default(&format!("{pool_path}.long_prompts.most"), 1);
+            }
             let latency_path = format!("{pool_path}.latency");
             if let Some(choice) = &pool.latency {
                 self.latency(&latency_path, choice, Some(engine));
@@ -179,7 +185,11 @@ impl Filler<'_> {
     /// Writes the engine's value of each tuning key that at least one pool would fall back on.
     fn tuning(&mut self, path: &str, system: &System, engine: &Engine) {
         let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
-        let chunked = system.policy == Policy::Chunked;
+        let chunked = system.policy == Policy::Chunked
+            || pools(system).any(|(_, p)| p.batch == Some(BatchKind::DecodeFirst));
+        if system.long_prompts.is_some() {
+            self.default(&format!("{path}.long_prompts.most"), 1);
+        }
         let context = match engine.max_decode_context {
             Limit::Unlimited => Value::from("unlimited"),
             Limit::AtMost(tokens) => Value::from(tokens),
@@ -187,7 +197,7 @@ impl Filler<'_> {
         if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
             self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
         }
-        if !chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
+        if system.policy != Policy::Chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
         let rest: [(&str, bool, Value); 7] = [

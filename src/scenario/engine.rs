@@ -138,6 +138,7 @@ impl Engine {
             max_step_prompts: Some(self.max_step_prompts),
             max_seqs: Some(self.max_seqs),
             max_decode_context: Some(self.max_decode_context),
+            long_prompts: None,
             block_tokens: Some(self.block_tokens),
             memory_fraction: Some(self.memory_fraction),
             kv_watermark: Some(self.kv_watermark),

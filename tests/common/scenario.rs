@@ -5,7 +5,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pdsim::cluster::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+use pdsim::cluster::{
+    FirstToken, KvSpec, LongPrompts, PoolSpec, QueueOrder, QueueRule, Role, StepLimits, SystemSpec,
+    TransferSpec,
+};
 use pdsim::hardware::gpu;
 use pdsim::kv::blocks_for;
 use pdsim::latency::LatencyModel;
@@ -49,7 +52,13 @@ const ROUTERS: [RouterRule; 7] = [
     RouterRule::Random,
     RouterRule::PowerOfTwo,
 ];
-const RULES: [BatchRule; 2] = [BatchRule::PrefillFirst, BatchRule::DecodeFirst];
+const RULES: [BatchRule; 5] = [
+    BatchRule::PrefillFirst,
+    BatchRule::PrefillFirst,
+    BatchRule::DecodeFirst,
+    BatchRule::DecodeFirst,
+    BatchRule::RunToCompletion,
+];
 
 impl Scenario {
     /// The scenario of `seed`.
@@ -147,6 +156,7 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
         pp,
         latency: latency(pick, times, pp),
         batch: pick.of(&RULES),
+        queue: queue(pick, times),
         limits: StepLimits {
             max_step_tokens: pick.of(&[1, 3, 16, 64, 256, 2048, u32::MAX]),
             max_step_prompts: pick.of(&[1, 2, 4, u32::MAX]),
@@ -156,8 +166,28 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
             } else {
                 None
             },
+            long_prompts: pick.chance(20).then(|| LongPrompts {
+                above: pick.of(&[1, 8, 100]),
+                most: pick.of(&[1, 1, 2]),
+            }),
         },
         kv: kv(pick, requests),
+    }
+}
+
+fn queue(pick: &mut Pick, times: Times) -> QueueRule {
+    let order = match pick.from(0, 7) {
+        0 => QueueOrder::ShortestPrompt,
+        1 => QueueOrder::Priority,
+        2 => {
+            let promises = (0..pick.from(1, 4)).map(|_| span(pick, times, 300));
+            QueueOrder::EarliestDeadline(promises.collect())
+        }
+        _ => QueueOrder::Fcfs,
+    };
+    QueueRule {
+        order,
+        most_passes: pick.of(&[None, Some(0), Some(2), Some(10)]),
     }
 }
 

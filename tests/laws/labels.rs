@@ -1,6 +1,6 @@
 //! L11: labels change nothing but labels.
 
-use pdsim::cluster::{Outcome, RequestRecord};
+use pdsim::cluster::{Outcome, QueueOrder, RequestRecord};
 use pdsim::ids::InstanceId;
 use pdsim::workload::RequestSpec;
 
@@ -16,7 +16,16 @@ fn by_id(facts: &Facts) -> Vec<RequestRecord> {
 #[test]
 fn l11_classes_are_labels() {
     for seed in 9_000_000..9_000_150 {
-        let scenario = Scenario::random(seed);
+        let mut scenario = Scenario::random(seed);
+        for pool in &mut scenario.spec.pools {
+            // These two orders are about classes.
+            if matches!(
+                pool.queue.order,
+                QueueOrder::Priority | QueueOrder::EarliestDeadline(_)
+            ) {
+                pool.queue.order = QueueOrder::ShortestPrompt;
+            }
+        }
         let mut renamed = scenario.clone();
         for request in &mut renamed.requests {
             request.class = 3 - request.class;

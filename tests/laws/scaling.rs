@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::RequestRecord;
+use pdsim::cluster::{QueueOrder, RequestRecord};
 use pdsim::latency::{DecodeCurve, LatencyModel, Segment, Stage, StepShape};
 use pdsim::units::{FINE_BITS, Fine, SimDuration, SimTime};
 
@@ -44,6 +44,9 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
             model: Arc::clone(&pool.latency),
             factor,
         });
+        if let QueueOrder::EarliestDeadline(promises) = &mut pool.queue.order {
+            *promises = promises.iter().map(|&promise| promise * factor).collect();
+        }
     }
     for request in &mut slow.requests {
         request.arrival = SimTime::from_ps(request.arrival.as_ps() * factor);

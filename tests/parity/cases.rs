@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec,
+    FirstToken, KvSpec, Observer, PoolSpec, QueueRule, RequestRecord, Role, StepLimits, SystemSpec,
     TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
@@ -133,11 +133,13 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
             pp: number("pp"),
             latency: Arc::new(Polynomial::new(coefficients).unwrap()),
             batch: BatchRule::PrefillFirst,
+            queue: QueueRule::default(),
             limits: StepLimits {
                 max_step_tokens: limit("prefill_batch_tokens"),
                 max_step_prompts: limit("prefill_batch_requests"),
                 max_seqs: u32::MAX,
                 max_decode_context: limits["decode_batch_context_tokens"].as_u64(),
+                long_prompts: None,
             },
             kv: KvSpec {
                 block_tokens: 16,

@@ -12,7 +12,9 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+use pdsim::cluster::{
+    FirstToken, KvSpec, PoolSpec, QueueRule, Role, StepLimits, SystemSpec, TransferSpec,
+};
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
@@ -56,11 +58,13 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
         pp,
         latency: Arc::new(Polynomial::new(COEFFICIENTS).unwrap()),
         batch: BatchRule::PrefillFirst,
+        queue: QueueRule::default(),
         limits: StepLimits {
             max_step_tokens: 64,
             max_step_prompts: 2,
             max_seqs: u32::MAX,
             max_decode_context,
+            long_prompts: None,
         },
         kv: KvSpec {
             block_tokens: 16,

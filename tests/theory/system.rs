@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+use pdsim::cluster::{
+    FirstToken, KvSpec, PoolSpec, QueueRule, Role, StepLimits, SystemSpec, TransferSpec,
+};
 use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
@@ -76,11 +78,13 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
         pp,
         latency: Arc::new(latency),
         batch: BatchRule::PrefillFirst,
+        queue: QueueRule::default(),
         limits: StepLimits {
             max_step_tokens: u32::MAX,
             max_step_prompts: 1,
             max_seqs: u32::MAX,
             max_decode_context: None,
+            long_prompts: None,
         },
         kv: KvSpec {
             block_tokens: 16,

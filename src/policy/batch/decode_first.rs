@@ -1,6 +1,6 @@
 //! Decodes first, prompts in chunks: stall-free batching of Sarathi-Serve (OSDI '24, algorithm 3) and vLLM V1.
 
-use super::{BatchPolicy, InstanceView, Pick, StepPlan};
+use super::{BatchPolicy, InstanceView, LongCap, Pick, StepPlan};
 
 /// Gives each ready sequence its token, then fills the step's token budget with prompt chunks, first come first served.
 #[derive(Debug)]
@@ -32,20 +32,31 @@ impl BatchPolicy for DecodeFirst {
         };
         let mut free = free.saturating_sub(view.watermark_blocks);
         let mut seats = limits.max_seqs.saturating_sub(view.seqs);
-        let mut waiting = 0;
+        let mut long = LongCap::new(view);
+        let mut index = 0;
         while tokens > 0
             && prompts > 0
             && seats > 0
-            && let Some(prompt) = view.waiting.get(waiting)
-            && prompt.blocks <= free
+            && let Some(prompt) = view.waiting.get(index)
         {
+            if long.bars(&prompt) {
+                index += 1;
+                continue;
+            }
+            if prompt.blocks > free {
+                break;
+            }
             let chunk = prompt.remaining.min(tokens);
-            plan.picks.push(Pick::Waiting { tokens: chunk });
+            plan.picks.push(Pick::Waiting {
+                index,
+                tokens: chunk,
+            });
+            long.count(&prompt);
             tokens -= chunk;
             free -= prompt.blocks;
             prompts -= 1;
             seats -= 1;
-            waiting += 1;
+            index += 1;
         }
     }
 }

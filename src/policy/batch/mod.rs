@@ -2,6 +2,7 @@
 
 mod decode_first;
 mod prefill_first;
+mod run_to_completion;
 
 use std::fmt::Debug;
 
@@ -13,6 +14,8 @@ pub enum BatchRule {
     PrefillFirst,
     /// Decodes first, prompts cut into chunks that fill the rest of the step's tokens (Sarathi-Serve, vLLM V1).
     DecodeFirst,
+    /// A batch runs to completion before the next one starts (`FasterTransformer`).
+    RunToCompletion,
 }
 
 impl BatchRule {
@@ -22,6 +25,7 @@ impl BatchRule {
         match self {
             Self::PrefillFirst => Box::new(prefill_first::PrefillFirst),
             Self::DecodeFirst => Box::new(decode_first::DecodeFirst),
+            Self::RunToCompletion => Box::new(run_to_completion::RunToCompletion),
         }
     }
 }
@@ -39,11 +43,55 @@ pub struct StepLimits {
     /// Most context tokens (each sequence's context plus the new token) in a decode step; sequences beyond it
     /// take turns, first in first out. `None`: no cap.
     pub max_decode_context: Option<u64>,
+    /// Cap of long prompts in progress; `None`: no cap.
+    pub long_prompts: Option<LongPrompts>,
+}
+
+/// How many long prompts may be in progress at a time, so that shorter ones pass them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LongPrompts {
+    /// A prompt of more tokens is long.
+    pub above: u32,
+    /// Most of them in a step, at least 1.
+    pub most: u32,
+}
+
+/// Counts the long prompts of a step against their cap.
+struct LongCap(Option<(u32, u32)>);
+
+impl LongCap {
+    fn new(view: &InstanceView<'_>) -> Self {
+        let mut cap = Self(view.limits.long_prompts.map(|long| (long.above, long.most)));
+        if cap.0.is_some() {
+            let mut index = 0;
+            while let Some(prompt) = view.partial.get(index) {
+                cap.count(&prompt);
+                index += 1;
+            }
+        }
+        cap
+    }
+
+    /// Whether this prompt is one too many.
+    fn bars(&self, prompt: &PromptView) -> bool {
+        matches!(self.0, Some((above, 0)) if prompt.length > above)
+    }
+
+    /// Takes note that this prompt is in progress.
+    fn count(&mut self, prompt: &PromptView) {
+        if let Some((above, left)) = &mut self.0
+            && prompt.length > *above
+        {
+            *left = left.saturating_sub(1);
+        }
+    }
 }
 
 /// A prompt as a batch policy sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PromptView {
+    /// Tokens in all.
+    pub length: u32,
     /// Tokens still to compute.
     pub remaining: u32,
     /// KV blocks it needs to be admitted (0 once it is).
@@ -90,8 +138,10 @@ pub enum Pick {
         /// Tokens to compute, at least 1.
         tokens: u32,
     },
-    /// The next waiting prompt (in queue order), admitted with its first `tokens`.
+    /// The `index`-th waiting prompt, admitted with its first `tokens`.
     Waiting {
+        /// Position in the view's `waiting`, larger than that of the pick before.
+        index: usize,
         /// Tokens to compute, at least 1.
         tokens: u32,
     },
@@ -109,7 +159,7 @@ pub struct StepPlan {
 /// Forms the steps of one instance.
 ///
 /// Called whenever the first stage is idle and something changed. Contract: a pure function of the view; picks from the queue's front
-/// without gaps; admits no waiting prompt when `decode` is set and `decode_blocks > free_blocks` (the instance then
+/// without gaps (but for long prompts above their cap); admits no waiting prompt when `decode` is set and `decode_blocks > free_blocks` (the instance then
 /// preempts, latest first); leaves no runnable work unpicked when it picks nothing (law L6). While a decode-only batch stays as it is,
 /// free blocks only shrink and the plan must stay decode-only: this is what lets a run of steps be evaluated at once.
 pub trait BatchPolicy: Debug + Send {

@@ -2,6 +2,7 @@
 
 mod latency;
 mod pool;
+mod queue;
 mod system;
 mod workload;
 

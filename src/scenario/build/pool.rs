@@ -1,13 +1,13 @@
 //! Pools: step limits and KV memory.
 
-use crate::cluster::{KvSpec, PoolSpec, Role, StepLimits};
+use crate::cluster::{KvSpec, PoolSpec, QueueRule, Role, StepLimits};
 use crate::hardware::{self, GpuSpec};
 use crate::model::{
     KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
 };
 use crate::policy::batch::BatchRule;
 use crate::scenario::engine::Engine;
-use crate::scenario::schema::{KvBlocks, Limit, Policy, Pool, System, Tuning};
+use crate::scenario::schema::{BatchKind, KvBlocks, Limit, Policy, Pool, System, Tuning};
 
 use super::Builder;
 
@@ -26,6 +26,7 @@ pub(super) struct PoolContext<'s> {
     pub(super) engine: &'static Engine,
     pub(super) path: &'s str,
     pub(super) system: &'s System,
+    pub(super) queue: &'s QueueRule,
 }
 
 impl Builder<'_> {
@@ -65,12 +66,8 @@ impl Builder<'_> {
             self.wrong(&path, error.to_string());
         }
         let tuning = pool.tuning().or(context.tuning);
-        let chunked = match role {
-            Role::Both => context.system.policy == Policy::Chunked,
-            // A chunk budget on the prefill pool asks for chunks; decode pools only ever recompute.
-            Role::Prefill => pool.chunk_budget.or(context.system.chunk_budget).is_some(),
-            Role::Decode => false,
-        };
+        let batch = batch_rule(context.system, pool, role);
+        let chunked = batch == BatchRule::DecodeFirst;
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
         let kv = self.kv(context, &path, pool, &tuning, &gpu, limits)?;
@@ -83,11 +80,8 @@ impl Builder<'_> {
             tp,
             pp,
             latency,
-            batch: if chunked {
-                BatchRule::DecodeFirst
-            } else {
-                BatchRule::PrefillFirst
-            },
+            batch,
+            queue: context.queue.clone(),
             limits,
             kv,
         })
@@ -149,6 +143,11 @@ impl Builder<'_> {
             max_step_prompts: prompts,
             max_seqs: seqs,
             max_decode_context,
+            long_prompts: tuning.long_prompts.map(|keys| {
+                let in_pool = pool.long_prompts.is_some();
+                let path = Self::tuning_path(context, path, in_pool, "long_prompts");
+                self.long_prompts(&path, keys)
+            }),
         }
     }
 
@@ -250,5 +249,24 @@ impl Builder<'_> {
                 .then_some(Some(blocks))
             }
         }
+    }
+}
+
+/// How the steps of a pool are formed: as it says itself, else as the policy has it.
+fn batch_rule(system: &System, pool: &Pool, role: Role) -> BatchRule {
+    match pool.batch {
+        Some(BatchKind::PrefillFirst) => return BatchRule::PrefillFirst,
+        Some(BatchKind::DecodeFirst) => return BatchRule::DecodeFirst,
+        Some(BatchKind::RunToCompletion) => return BatchRule::RunToCompletion,
+        None => {}
+    }
+    match (role, system.policy) {
+        (Role::Both, Policy::Chunked) => BatchRule::DecodeFirst,
+        (Role::Both, Policy::Static) => BatchRule::RunToCompletion,
+        // A chunk budget on the prefill pool asks for chunks; decode pools only ever recompute.
+        (Role::Prefill, _) if pool.chunk_budget.or(system.chunk_budget).is_some() => {
+            BatchRule::DecodeFirst
+        }
+        _ => BatchRule::PrefillFirst,
     }
 }

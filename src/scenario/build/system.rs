@@ -57,16 +57,18 @@ impl Builder<'_> {
         let model = self.model(&path, system);
         let (prefill_router, decode_router) = self.routers(&path, system);
         let transfer = self.transfer(&path, system);
+        let queue = self.queue(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;
-                let (engine, model) = (engine?, model.as_ref()?);
+                let (engine, model, queue) = (engine?, model.as_ref()?, queue.as_ref()?);
                 let context = PoolContext {
                     model,
                     tuning: system.tuning().or(engine.tuning()),
                     engine,
                     path: &path,
                     system,
+                    queue,
                 };
                 self.pool(&context, key, pool_name, role, pool, gpu)
             });
@@ -134,6 +136,7 @@ impl Builder<'_> {
         system: &'s System,
     ) -> Option<Vec<(&'static str, &'static str, Role, &'s Pool)>> {
         let (name, wanted): (&str, &[(&str, &str, Role)]) = match system.policy {
+            Policy::Static => ("static", &[("pool", "static", Role::Both)]),
             Policy::Colocated => ("colocated", &[("pool", "colocated", Role::Both)]),
             Policy::Chunked => ("chunked", &[("pool", "chunked", Role::Both)]),
             Policy::Disaggregated => (

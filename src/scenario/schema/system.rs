@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::queue::{LongPrompts, QueueKind};
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
 
@@ -9,12 +10,26 @@ use crate::latency::polynomial::{DecodeTerms, Terms};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Policy {
+    /// Batches that run to completion, on the same instances.
+    Static,
     /// Whole prompts first, on the same instances that decode.
     Colocated,
     /// Decodes first, prompts in chunks beside them, on the same instances.
     Chunked,
     /// Prefill and decode on pools of their own.
     Disaggregated,
+}
+
+/// How the steps of a pool are formed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchKind {
+    /// Whole prompts first, decodes stall behind them.
+    PrefillFirst,
+    /// Decodes first, prompts in chunks beside them.
+    DecodeFirst,
+    /// A batch ends before the next one starts.
+    RunToCompletion,
 }
 
 /// Who emits the first output token of a request whose KV cache travels.
@@ -46,6 +61,8 @@ macro_rules! tuned {
             pub max_seqs: Option<u32>,
             /// Most context tokens in a decode step.
             pub max_decode_context: Option<Limit>,
+            /// Cap of long prompts in a step.
+            pub long_prompts: Option<LongPrompts>,
             /// Tokens per KV block.
             pub block_tokens: Option<u32>,
             /// Share of the GPU memory the engine may use.
@@ -66,6 +83,7 @@ macro_rules! tuned {
                     max_step_prompts: self.max_step_prompts,
                     max_seqs: self.max_seqs,
                     max_decode_context: self.max_decode_context,
+                    long_prompts: self.long_prompts,
                     block_tokens: self.block_tokens,
                     memory_fraction: self.memory_fraction,
                     kv_watermark: self.kv_watermark,
@@ -99,6 +117,8 @@ tuned! {
         pub first_token: Option<FirstToken>,
         /// Where requests go: one rule, or one per phase.
         pub router: Option<WordOr<RouterPair>>,
+        /// In which order prompts wait on an instance.
+        pub queue: Option<WordOr<QueueKind>>,
     }
 }
 
@@ -113,6 +133,8 @@ tuned! {
         pub tp: Option<u32>,
         /// Pipeline-parallel degree.
         pub pp: Option<u32>,
+        /// How its steps are formed, if not as the policy has it.
+        pub batch: Option<BatchKind>,
         /// Step-time model.
         pub latency: Option<WordOr<LatencyKind>>,
     }
@@ -130,6 +152,7 @@ pub struct Tuning {
     pub max_step_prompts: Option<u32>,
     pub max_seqs: Option<u32>,
     pub max_decode_context: Option<Limit>,
+    pub long_prompts: Option<LongPrompts>,
     pub block_tokens: Option<u32>,
     pub memory_fraction: Option<f64>,
     pub kv_watermark: Option<f64>,
@@ -146,6 +169,7 @@ impl Tuning {
             max_step_prompts: self.max_step_prompts.or(fallback.max_step_prompts),
             max_seqs: self.max_seqs.or(fallback.max_seqs),
             max_decode_context: self.max_decode_context.or(fallback.max_decode_context),
+            long_prompts: self.long_prompts.or(fallback.long_prompts),
             block_tokens: self.block_tokens.or(fallback.block_tokens),
             memory_fraction: self.memory_fraction.or(fallback.memory_fraction),
             kv_watermark: self.kv_watermark.or(fallback.kv_watermark),
