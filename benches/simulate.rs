@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, QueueRule, RequestRecord, Role, StepLimits, SystemSpec,
-    TransferSpec,
+    FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -92,6 +92,8 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
             blocks: Some(30_000),
             watermark_blocks: 300,
             bytes_per_token: 131_072,
+            reserve: KvReserve::Paged,
+            preemption: Preemption::Recompute,
         },
     }
 }
@@ -102,11 +104,10 @@ fn system(pools: Vec<PoolSpec>) -> SystemSpec {
         pools,
         prefill_router: RouterRule::LeastTokens,
         decode_router: RouterRule::LeastTokens,
+        skip: SkipPrefill::default(),
+        reservation: Reservation::AtHandoff,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec {
-            base: SimDuration::from_ps(10_000_000),
-            bytes_per_sec: 50e9,
-        },
+        transfer: TransferSpec::link(SimDuration::from_ps(10_000_000), 50e9),
         fast_forward: true,
     }
 }

@@ -5,10 +5,10 @@ use super::host::Host;
 use super::instance::{Batch, Instance, Job};
 use super::observer::{Gaps, Observer, StepFact};
 use super::record::Outcome;
-use super::spec::{FirstToken, Role};
-use super::table::Table;
+use super::spec::{FirstToken, Overlap, Role};
+use super::table::{Live, Table};
 use crate::ids::SlotId;
-use crate::units::{Fine, SimTime};
+use crate::units::{Fine, SimDuration, SimTime};
 
 /// What ending steps needs besides the instance.
 pub(super) struct Outlet<'a> {
@@ -17,6 +17,10 @@ pub(super) struct Outlet<'a> {
     pub(super) table: &'a mut Table,
     /// Requests whose prompt is done on a prefill instance, in order.
     pub(super) handoffs: &'a mut Vec<SlotId>,
+    /// Requests that ended on a prefill instance with blocks reserved on a decode instance.
+    pub(super) cancelled: &'a mut Vec<Live>,
+    /// What travels while a prompt is being computed.
+    pub(super) overlap: Overlap,
 }
 
 impl Instance {
@@ -171,11 +175,31 @@ impl Instance {
     fn end_jobs<H: Host>(&mut self, index: usize, outlet: &mut Outlet<'_>, host: &mut H) {
         for i in 0..self.stages[index].batch.jobs.len() {
             let Job { slot, last } = self.stages[index].batch.jobs[i];
+            if outlet.overlap != Overlap::None {
+                self.note_chunk(index, i, outlet, host.now());
+            }
             if last {
                 self.end_prompt(slot, outlet, host);
             }
         }
         self.stages[index].batch.clear();
+    }
+
+    /// Notes what overlapped transfers need to know of the chunk that has just ended.
+    fn note_chunk(&self, index: usize, job: usize, outlet: &mut Outlet<'_>, now: SimTime) {
+        let batch = &self.stages[index].batch;
+        let live = &mut outlet.table[batch.jobs[job].slot];
+        live.last_chunk = batch.chunks[job].new;
+        if live.kv_since == SimTime::NEVER {
+            live.kv_since = match outlet.overlap {
+                Overlap::Layerwise { layers } => {
+                    // Layers are done one after the other; the first one's KV is there early in the step.
+                    let step = now - batch.started;
+                    batch.started + SimDuration::from_ps(step.as_ps().div_ceil(u64::from(layers)))
+                }
+                Overlap::None | Overlap::Chunk => now,
+            };
+        }
     }
 
     /// A prompt is done: its next token is there, unless the decode instance is to emit it.
@@ -199,6 +223,9 @@ impl Instance {
         let tokens = u64::from(live.to_compute);
         if live.emitted == live.record.output_tokens {
             self.pending_tokens -= tokens;
+            if live.early {
+                outlet.cancelled.push(live.clone());
+            }
             self.release(slot, tokens, outlet.table, host);
         } else if hands_off {
             self.pending_tokens -= tokens;
@@ -222,7 +249,7 @@ impl Instance {
     /// A request has its last token: its blocks go back and its history goes out.
     fn release<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
         self.seqs -= 1;
-        let blocks = self.kv.blocks_for(context);
+        let blocks = self.blocks_of(&table[slot], context);
         self.give_blocks(blocks, host);
         let live = &mut table[slot];
         live.record.outcome = Outcome::Done;

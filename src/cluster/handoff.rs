@@ -6,27 +6,24 @@
 //! ```
 
 use super::host::Host;
-use super::observer::Observer;
-use super::spec::FirstToken;
 use super::state::Cluster;
 use crate::ids::{InstanceId, SlotId};
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
-    pub(super) fn route_handoffs<H: Host>(&mut self, host: &H) {
+    pub(super) fn route_handoffs<H: Host>(&mut self, host: &mut H) {
         for i in 0..self.handoffs.len() {
             let slot = self.handoffs[i];
+            if self.table[slot].early {
+                self.send_reserved(slot, host);
+                continue;
+            }
             let live = &self.table[slot];
             let chosen = self.decode.choose(live, &self.instances, host.now());
-            let first_token = self.first_token;
             let live = &mut self.table[slot];
             live.decode_on = chosen;
-            live.record.decode_instance = Some(chosen);
-            // A decode instance that emits the first token computes the prompt's last token itself.
-            live.to_compute = match first_token {
-                FirstToken::Prefill => live.record.input_tokens,
-                FirstToken::Decode => live.record.input_tokens - 1,
-            };
+            live.record.decode_instance.get_or_insert(chosen);
+            live.to_compute = live.handed_over(self.first_token);
             let tokens = u64::from(live.to_compute);
             let instance = &mut self.instances[chosen.index()];
             instance.inbound.push_back(slot);
@@ -49,11 +46,19 @@ impl Cluster {
             let Some(&slot) = instance.inbound.front() else {
                 return;
             };
-            if !instance.waiting.is_empty() || instance.seqs >= pool.limits.max_seqs {
+            if !instance.waiting.is_empty()
+                || !instance.swapped.is_empty()
+                || instance.seqs >= pool.limits.max_seqs
+            {
                 return;
             }
-            let context = u64::from(self.table[slot].to_compute);
-            let blocks = instance.kv.blocks_for(context);
+            let live = &self.table[slot];
+            let (early, context) = if live.early {
+                (true, live.handed_over(self.first_token))
+            } else {
+                (false, live.to_compute)
+            };
+            let blocks = instance.blocks_of(live, u64::from(context));
             let watermark = if instance.seqs == 0 {
                 0
             } else {
@@ -69,62 +74,23 @@ impl Cluster {
             instance.inbound.pop_front();
             instance.seqs += 1;
             instance.take_blocks(blocks, host);
-            self.send(slot, host);
-        }
-    }
-
-    /// Queues the transfer of a request's KV cache on its prefill instance's link.
-    fn send<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let live = &self.table[slot];
-        let from = live
-            .record
-            .prefill_instance
-            .expect("its prompt was computed somewhere");
-        let instance = &mut self.instances[from.index()];
-        let per_token = self.pools[instance.pool.index()].kv.bytes_per_token;
-        instance
-            .link
-            .push(slot, u64::from(live.record.input_tokens) * per_token);
-        self.start_transfers(from, host);
-    }
-
-    /// Starts the next transfer on the link of `from` if it is idle; transfers that take no time end at once.
-    fn start_transfers<H: Host>(&mut self, from: InstanceId, host: &mut H) {
-        let now = host.now();
-        while let Some((slot, bytes, time)) = self.instances[from.index()].link.start_next() {
-            self.table[slot].record.transfer_start = now;
-            let to = self.table[slot].decode_on;
-            host.observer().transfer_started(now, from, to, bytes);
-            let end = now.saturating_add(time);
-            if end > now {
-                host.schedule(self.instances[from.index()].link_lane, end);
-                return;
+            if early {
+                instance.early -= 1;
+                self.reserved.push(slot);
+            } else {
+                self.send(slot, 0, host);
             }
-            self.finish_transfer(from, host);
         }
     }
 
-    /// Ends the transfer in progress on the link of `from` and starts the next.
-    pub(super) fn end_transfer<H: Host>(&mut self, from: InstanceId, host: &mut H) {
-        self.finish_transfer(from, host);
-        self.start_transfers(from, host);
-    }
-
-    /// The KV cache has arrived: the source's blocks are free, the sequence may decode.
-    fn finish_transfer<H: Host>(&mut self, from: InstanceId, host: &mut H) {
-        let now = host.now();
-        let source = &mut self.instances[from.index()];
-        let (slot, bytes) = source.link.end();
-        source.handing_off -= 1;
+    /// Sends the KV cache of a request whose blocks were reserved early.
+    fn send_reserved<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let live = &mut self.table[slot];
-        let pinned = source.kv.blocks_for(u64::from(live.record.input_tokens));
-        source.give_blocks(pinned, host);
-        self.mark_dirty(from);
-        let live = &mut self.table[slot];
-        live.record.transfer_end = now;
-        let to = live.decode_on;
-        host.observer().transfer_ended(now, from, to, bytes);
-        self.instances[to.index()].add_joiner(slot, host);
-        self.mark_dirty(to);
+        live.early = false;
+        live.record.decode_instance.get_or_insert(live.decode_on);
+        let prompt = live.computed;
+        live.to_compute = live.handed_over(self.first_token);
+        let ahead = self.sent_ahead(slot, prompt, host.now());
+        self.send(slot, ahead, host);
     }
 }

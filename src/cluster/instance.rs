@@ -6,7 +6,8 @@ use super::decode_run::Progression;
 use super::group::Group;
 use super::host::Host;
 use super::observer::Observer;
-use super::table::Table;
+use super::spec::KvReserve;
+use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, SlotId};
 use crate::kv::BlockPool;
@@ -14,7 +15,7 @@ use crate::latency::Chunk;
 use crate::net::Link;
 use crate::policy::batch::BatchPolicy;
 use crate::policy::queue::QueueRule;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// A prompt, or a piece of one, in a batch.
 #[derive(Debug, Clone, Copy)]
@@ -105,16 +106,24 @@ pub(super) struct Instance {
     pub(super) waiting: VecDeque<SlotId>,
     /// Admitted prompts with tokens not yet given to a step.
     pub(super) partial: Vec<SlotId>,
+    /// Preempted sequences whose KV caches are in host memory; the earliest to have joined in front.
+    pub(super) swapped: VecDeque<SlotId>,
+    /// Time that moving KV caches to and from the host adds to the next step.
+    pub(super) swap_time: SimDuration,
     /// Sequences ready for their first decode step here, and since when.
     pub(super) joiners: Vec<(SlotId, SimTime)>,
     /// Sequences routed here to decode whose KV blocks are not reserved yet.
     pub(super) inbound: VecDeque<SlotId>,
+    /// Those of them whose prompts have not begun: they wait for an early reservation.
+    pub(super) early: u64,
     /// Sequences that will decode here and are in no group yet: routed here, or their prompt was done here.
     pub(super) expected: u64,
     /// Sequences that found no place in the last decode step (decode context cap).
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
     pub(super) kv: BlockPool,
+    /// How many blocks a sequence is given here.
+    pub(super) reserve: KvReserve,
     /// Blocks among the used ones that belong to steps in progress which observers have not heard of.
     pub(super) unreported: u64,
     /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
@@ -128,7 +137,7 @@ pub(super) struct Instance {
     pub(super) link: Link,
     /// Emptied batches, kept for their memory.
     pub(super) spare: Vec<Batch>,
-    /// Tokens per block, when KV memory is finite.
+    /// Tokens per block, when KV memory is finite and sequences take blocks as they grow.
     pub(super) block_tokens: Option<u32>,
     /// Whether sequences take turns in order of queueing (a decode context cap).
     pub(super) keeps_order: bool,
@@ -164,7 +173,7 @@ impl Instance {
 
     /// Requests waiting, in progress or on their way here. Exact between events: a run ends when its first sequence does.
     pub(super) fn requests(&self) -> u64 {
-        (self.waiting.len() + self.inbound.len()) as u64 + u64::from(self.seqs)
+        (self.waiting.len() + self.swapped.len() + self.inbound.len()) as u64 + u64::from(self.seqs)
     }
 
     /// Share of the KV blocks in use at `now` by steps that started before it, in 2⁻³²; 0 when unlimited.
@@ -196,7 +205,7 @@ impl Instance {
         } else {
             self.left_over
         };
-        self.expected + u64::from(ready)
+        self.expected + self.swapped.len() as u64 + u64::from(ready)
     }
 
     /// Sequences decoding or ready to.
@@ -211,6 +220,12 @@ impl Instance {
             })
             .sum();
         in_stages + self.joiners.len() as u64
+    }
+
+    /// KV blocks that the request `live` has here while its KV cache holds `context` tokens.
+    pub(super) fn blocks_of(&self, live: &Live, context: u64) -> u64 {
+        self.kv
+            .blocks_for(live.reserved_tokens(self.reserve, context))
     }
 
     /// KV blocks not in use at `now` by steps that started before it.
@@ -279,6 +294,24 @@ impl Instance {
         let blocks = std::mem::take(&mut self.unreported);
         if blocks > 0 {
             let (now, used) = (host.now(), self.kv.used());
+            host.observer()
+                .kv_changed(now, self.id, blocks.cast_signed(), used);
+        }
+    }
+
+    /// Tells the observer of the blocks of the run in progress as far as its steps have ended.
+    pub(super) fn report_ended<H: Host>(&mut self, host: &mut H) {
+        let now = host.now();
+        let batch = &self.stages[0].batch;
+        if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
+            return;
+        }
+        let told = batch.group.blocks_for_steps(batch.steps) - self.unreported;
+        let ended = batch.group.blocks_for_steps(batch.ended_by(now));
+        let blocks = ended - told;
+        if blocks > 0 {
+            self.unreported -= blocks;
+            let used = self.kv.used() - self.unreported;
             host.observer()
                 .kv_changed(now, self.id, blocks.cast_signed(), used);
         }

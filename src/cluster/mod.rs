@@ -5,6 +5,7 @@
 //! instance, or the outgoing link of a prefill instance.
 
 mod decode_run;
+mod early;
 mod finish;
 mod group;
 mod handoff;
@@ -17,7 +18,9 @@ mod routing;
 mod spec;
 mod state;
 mod step;
+mod swap;
 mod table;
+mod transfer;
 mod views;
 
 pub use crate::policy::batch::{LongPrompts, StepLimits};
@@ -26,5 +29,8 @@ pub use decode_run::{Progression, RunClock};
 pub use host::Host;
 pub use observer::{Gaps, Observer, PoolSample, StepFact};
 pub use record::{Outcome, RejectReason, RequestRecord};
-pub use spec::{FirstToken, KvSpec, PoolSpec, Role, SystemSpec, TransferSpec};
+pub use spec::{
+    FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Preemption, Reservation, Role, Sharing,
+    SkipPrefill, SystemSpec, TransferSpec,
+};
 pub use state::Cluster;

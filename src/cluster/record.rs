@@ -57,7 +57,7 @@ pub struct RequestRecord {
     pub cached_tokens: u32,
     /// Where the prompt was computed first.
     pub prefill_instance: Option<InstanceId>,
-    /// Where tokens were decoded; the same as `prefill_instance` when colocated, absent for one-token outputs on
+    /// Where tokens were decoded first; the same as `prefill_instance` when colocated, absent for one-token outputs on
     /// a prefill instance.
     pub decode_instance: Option<InstanceId>,
     /// Entered the cluster.

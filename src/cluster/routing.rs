@@ -39,6 +39,11 @@ impl Routing {
         }
     }
 
+    /// Whether there is anything to choose from.
+    pub(super) fn is_used(&self) -> bool {
+        !self.ids.is_empty()
+    }
+
     /// Chooses an instance.
     pub(super) fn choose(
         &mut self,

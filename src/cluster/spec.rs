@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::latency::LatencyModel;
+use crate::net::Topology;
 use crate::policy::batch::{BatchRule, StepLimits};
 use crate::policy::queue::QueueRule;
 use crate::policy::router::RouterRule;
@@ -28,8 +29,47 @@ pub enum FirstToken {
     Decode,
 }
 
+/// How many KV blocks a sequence is given where it decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum KvReserve {
+    /// Those of its prompt, then one at a time (paged attention, vLLM).
+    #[default]
+    Paged,
+    /// At once those of its prompt and of all that the client lets it emit: what contiguous memory must do (Orca's "max").
+    MaxOutput,
+    /// At once those it will need. An oracle: it looks at the true output length, which no engine knows.
+    Oracle,
+}
+
+/// What becomes of a sequence that loses its KV blocks because others need them.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Preemption {
+    /// Its KV cache is dropped; its prompt and what it has emitted are computed again here.
+    #[default]
+    Recompute,
+    /// Its KV cache moves to host memory and back, in line with the steps of the instance.
+    Swap {
+        /// Rate of the instance's links to the host together.
+        bytes_per_sec: f64,
+    },
+    /// Its KV cache is dropped; prompt and emitted tokens are computed again on a prefill instance, then travel again. For decode
+    /// pools only, and once for each sequence: the next time it is computed again where it is.
+    ReturnToPrefill,
+}
+
+/// When the KV blocks of a request whose KV cache travels are reserved on its decode instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Reservation {
+    /// When its prompt is done; until then it waits in the prefill instance's memory.
+    #[default]
+    AtHandoff,
+    /// At arrival, before its prompt may enter a queue: the decode instance is chosen then. Not with
+    /// [`Preemption::ReturnToPrefill`]: each side could wait for the other's memory.
+    Early,
+}
+
 /// The KV pool of each instance of a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct KvSpec {
     /// Tokens per block, at least 1.
     pub block_tokens: u32,
@@ -39,6 +79,10 @@ pub struct KvSpec {
     pub watermark_blocks: u64,
     /// Bytes per token over all layers and ranks: what a KV transfer carries.
     pub bytes_per_token: u64,
+    /// How many blocks a sequence is given. Prefill pools hold prompts only.
+    pub reserve: KvReserve,
+    /// What becomes of a preempted sequence.
+    pub preemption: Preemption,
 }
 
 /// One pool of equal instances.
@@ -76,15 +120,69 @@ impl PoolSpec {
     }
 }
 
-/// How a KV cache travels from a prefill to a decode instance.
+/// Which prompts are computed on a decode instance instead of the prefill pool: conditional disaggregation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct SkipPrefill {
+    /// Those of fewer tokens.
+    pub below: u32,
+    /// All, while so many prompts are queued or computed on the prefill instance that the router would take; `None`: never for
+    /// that reason. Not with [`Reservation::Early`].
+    pub at_queue: Option<u64>,
+}
+
+/// What of a KV cache travels while its prompt is still being computed. Needs blocks reserved early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Overlap {
+    /// Nothing.
+    #[default]
+    None,
+    /// The chunks before the last one.
+    Chunk,
+    /// Every layer but the last of the last chunk.
+    Layerwise {
+        /// How many the model has.
+        layers: u32,
+    },
+}
+
+/// A network that transfers share, max-min fair at both ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sharing {
+    /// Nodes and ports.
+    pub topology: Topology,
+    /// Most transfers that a prefill instance has in flight, at least 1.
+    pub in_flight: u32,
+}
+
+/// How a KV cache travels from a prefill to a decode instance: `t = base + blocks × per_block + bytes / rate`.
 ///
-/// Each prefill instance sends over one link, one transfer at a time in order of readiness.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Each prefill instance sends over one link, one transfer at a time in order of readiness, unless transfers share a network.
+#[derive(Debug, Clone, PartialEq)]
 pub struct TransferSpec {
     /// Fixed time per transfer.
     pub base: SimDuration,
-    /// Link rate in bytes per second; infinite is allowed.
+    /// Time to post the descriptors of a KV block, before bytes flow.
+    pub per_block: SimDuration,
+    /// Rate of a prefill instance's link in bytes per second; infinite is allowed.
     pub bytes_per_sec: f64,
+    /// What travels early. Only on a link of its own.
+    pub overlap: Overlap,
+    /// The network, if transfers share one; `None`: links do not disturb each other.
+    pub sharing: Option<Sharing>,
+}
+
+impl TransferSpec {
+    /// A link of each prefill instance's own, `t = base + bytes / rate`.
+    #[must_use]
+    pub const fn link(base: SimDuration, bytes_per_sec: f64) -> Self {
+        Self {
+            base,
+            per_block: SimDuration::ZERO,
+            bytes_per_sec,
+            overlap: Overlap::None,
+            sharing: None,
+        }
+    }
 }
 
 /// A complete system: pools, routing and hand-off.
@@ -98,6 +196,10 @@ pub struct SystemSpec {
     pub prefill_router: RouterRule,
     /// Chooses where tokens are decoded, when the KV cache travels.
     pub decode_router: RouterRule,
+    /// Which prompts do not use the prefill pools.
+    pub skip: SkipPrefill,
+    /// When decode blocks are reserved, when the KV cache travels.
+    pub reservation: Reservation,
     /// Who emits the first token.
     pub first_token: FirstToken,
     /// The hand-off; unused without prefill pools.

@@ -8,15 +8,18 @@ use super::observer::{Observer, PoolSample};
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
 use super::routing::Routing;
-use super::spec::{FirstToken, PoolSpec, Role, SystemSpec};
+use super::spec::{
+    FirstToken, KvReserve, PoolSpec, Preemption, Reservation, Role, SkipPrefill, SystemSpec,
+    TransferSpec,
+};
 use super::step::Shop;
-use super::table::Table;
+use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, RequestId, SlotId};
 use crate::kv::{BlockPool, blocks_for};
-use crate::net::Link;
+use crate::net::{Fabric, Link};
 use crate::policy::batch::StepPlan;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 use crate::workload::RequestSpec;
 
 /// Which source of events a lane is.
@@ -26,6 +29,8 @@ enum Lane {
     Stage(InstanceId, u32),
     /// The outgoing link of an instance.
     Link(InstanceId),
+    /// The network that transfers share.
+    Fabric,
 }
 
 /// The state of a simulated cluster.
@@ -35,12 +40,27 @@ pub struct Cluster {
     pub(super) instances: Vec<Instance>,
     pub(super) table: Table,
     lanes: Vec<Lane>,
+    pub(super) fabric_lane: usize,
+    pub(super) fabric: Option<Fabric>,
+    pub(super) transfer: TransferSpec,
     prefill: Routing,
     pub(super) decode: Routing,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
+    /// Whether some decode pool sends preempted sequences back to prefill instances.
+    returning: bool,
     /// Requests that arrived at this instant and are not routed yet.
-    arrivals: Vec<SlotId>,
+    pub(super) arrivals: Vec<SlotId>,
+    /// When decode blocks are reserved.
+    reservation: Reservation,
+    /// Which prompts do not use the prefill pools.
+    skip: SkipPrefill,
+    /// Requests that got their blocks early at this instant and are not routed yet.
+    pub(super) reserved: Vec<SlotId>,
+    /// Requests that ended on a prefill instance with blocks reserved elsewhere.
+    pub(super) cancelled: Vec<Live>,
+    /// Preempted sequences that go back to a prefill instance.
+    returns: Vec<SlotId>,
     /// Prompts done at this instant that must travel.
     pub(super) handoffs: Vec<SlotId>,
     /// Instances on which something changed, each once.
@@ -53,27 +73,8 @@ impl Cluster {
     /// Builds an idle cluster; what is drawn by chance is drawn from `seed`.
     #[must_use]
     pub fn new(spec: &SystemSpec, seed: u64) -> Self {
-        let mut instances: Vec<Instance> = Vec::new();
-        let mut lanes = Vec::new();
-        for (index, pool) in spec.pools.iter().enumerate() {
-            for _ in 0..pool.instances {
-                let id = InstanceId::new(instances.len());
-                let link = Link::new(spec.transfer.base, spec.transfer.bytes_per_sec);
-                instances.push(new_instance(
-                    id,
-                    PoolId::new(index),
-                    pool,
-                    lanes.len(),
-                    link,
-                ));
-                lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
-            }
-        }
-        // Links come after all stages: at one instant steps end before transfers do.
-        for instance in &mut instances {
-            instance.link_lane = lanes.len();
-            lanes.push(Lane::Link(instance.id));
-        }
+        let (instances, lanes) = lay_out(spec);
+        let sharing = spec.transfer.sharing.as_ref();
         let of_role = |wanted: &[Role]| {
             let fits = |i: &&Instance| wanted.contains(&spec.pools[i.pool.index()].role);
             instances
@@ -92,10 +93,20 @@ impl Cluster {
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
             table: Table::default(),
+            // The last one, if there is a network.
+            fabric_lane: lanes.len().saturating_sub(1),
             lanes,
+            fabric: sharing.map(|sharing| Fabric::new(sharing.topology.clone())),
+            transfer: spec.transfer.clone(),
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
+            returning: spec.pools.iter().any(returns_to_prefill),
             arrivals: Vec::new(),
+            reservation: spec.reservation,
+            skip: spec.skip,
+            reserved: Vec::new(),
+            cancelled: Vec::new(),
+            returns: Vec::new(),
             handoffs: Vec::new(),
             dirty: Vec::new(),
             plan: StepPlan::default(),
@@ -129,10 +140,14 @@ impl Cluster {
         let prompt = u64::from(request.input_tokens);
         let whole = prompt + u64::from(request.output_tokens) - 1;
         self.pools.iter().any(|pool| {
-            let tokens = if pool.role == Role::Prefill {
-                prompt
-            } else {
-                whole
+            let tokens = match (pool.role, pool.kv.reserve) {
+                // A preempted sequence may come back with all it has emitted but the last token.
+                (Role::Prefill, _) if self.returning => whole,
+                (Role::Prefill, _) => prompt,
+                (_, KvReserve::MaxOutput) => {
+                    prompt + u64::from(request.max_output.max(request.output_tokens)) - 1
+                }
+                (_, KvReserve::Paged | KvReserve::Oracle) => whole,
             };
             pool.kv
                 .blocks
@@ -150,11 +165,14 @@ impl Cluster {
                     first_token: self.first_token,
                     table: &mut self.table,
                     handoffs: &mut self.handoffs,
+                    cancelled: &mut self.cancelled,
+                    overlap: self.transfer.overlap,
                 };
                 instance.end_steps(stage as usize, &mut outlet, host);
                 self.mark_dirty(id);
             }
-            Lane::Link(id) => self.end_transfer(id, host),
+            Lane::Link(id) => self.end_on_link(id, host),
+            Lane::Fabric => self.end_in_fabric(host),
         }
     }
 
@@ -162,13 +180,18 @@ impl Cluster {
     /// so the caller fires due lanes again before [`Cluster::form`].
     pub fn route<H: Host>(&mut self, host: &mut H) {
         // What happened at this instant has changed queues.
+        self.cancel_early(host);
         self.refresh_routing();
         self.route_handoffs(host);
+        if self.reservation == Reservation::Early && self.decode.is_used() {
+            self.queue_early(host);
+        }
         // In order of ids, so that whose transfer queues first does not depend on which events led here.
         self.dirty.sort_unstable();
         for i in 0..self.dirty.len() {
             self.admit_inbound(self.dirty[i], host);
         }
+        self.route_reserved(host);
         for i in 0..self.arrivals.len() {
             self.route_arrival(self.arrivals[i], host);
         }
@@ -177,19 +200,31 @@ impl Cluster {
 
     /// The second half of dispatch: forms steps on every instance that changed, in order of ids.
     pub fn form<H: Host>(&mut self, host: &mut H) {
-        self.dirty.sort_unstable();
-        for i in 0..self.dirty.len() {
-            let instance = &mut self.instances[self.dirty[i].index()];
-            instance.dirty = false;
-            let mut shop = Shop {
-                pool: &mut self.pools[instance.pool.index()],
-                table: &mut self.table,
-                plan: &mut self.plan,
-                fast_forward: self.fast_forward,
-            };
-            instance.form(&mut shop, host);
+        let mut from = 0;
+        loop {
+            self.dirty[from..].sort_unstable();
+            for i in from..self.dirty.len() {
+                let instance = &mut self.instances[self.dirty[i].index()];
+                instance.dirty = false;
+                let mut shop = Shop {
+                    pool: &mut self.pools[instance.pool.index()],
+                    table: &mut self.table,
+                    plan: &mut self.plan,
+                    returns: &mut self.returns,
+                    fast_forward: self.fast_forward,
+                };
+                instance.form(&mut shop, host);
+            }
+            from = self.dirty.len();
+            self.refresh_routing();
+            if self.returns.is_empty() {
+                break;
+            }
+            // What was preempted may start on a prefill instance at this very instant.
+            for slot in std::mem::take(&mut self.returns) {
+                self.queue_prompt(slot, host);
+            }
         }
-        self.refresh_routing();
         self.dirty.clear();
     }
 
@@ -201,13 +236,37 @@ impl Cluster {
         }
     }
 
-    fn route_arrival<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+    pub(super) fn route_arrival<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        self.table[slot].record.routed = host.now();
+        self.queue_prompt(slot, host);
+    }
+
+    /// Whether a prompt is so short that it skips the prefill pools.
+    pub(super) fn is_short(&self, slot: SlotId) -> bool {
+        self.decode.is_used() && self.table[slot].record.input_tokens < self.skip.below
+    }
+
+    /// Puts a request in the queue of the instance that is to compute its prompt, or all it has to compute again.
+    fn queue_prompt<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let now = host.now();
-        let live = &mut self.table[slot];
-        let chosen = self.prefill.choose(live, &self.instances, now);
-        live.record.routed = now;
+        let again = self.table[slot].record.prefill_start != SimTime::NEVER;
+        let mut phase = Phase::Prefill;
+        if self.is_short(slot) && !again {
+            phase = Phase::Decode;
+        }
+        let live = &self.table[slot];
+        let mut chosen = match phase {
+            Phase::Prefill => self.prefill.choose(live, &self.instances, now),
+            Phase::Decode => self.decode.choose(live, &self.instances, now),
+        };
+        if let (Some(most), Phase::Prefill, false) = (self.skip.at_queue, phase, again)
+            && self.decode.is_used()
+            && self.instances[chosen.index()].queued(Phase::Prefill) >= most
+        {
+            chosen = self.decode.choose(live, &self.instances, now);
+        }
         let instance = &mut self.instances[chosen.index()];
-        instance.pending_tokens += u64::from(live.record.input_tokens);
+        instance.pending_tokens += u64::from(live.to_compute);
         let pool = &self.pools[instance.pool.index()];
         let next = instance.enqueue(slot, &pool.queue, &mut self.table);
         // A short prompt may pass long ones that the cap keeps waiting.
@@ -215,6 +274,7 @@ impl Cluster {
             instance.cut_run(host);
         }
         self.prefill.refresh(instance);
+        self.decode.refresh(instance);
         self.mark_dirty(chosen);
     }
 
@@ -232,7 +292,8 @@ impl Cluster {
         into.resize(self.pools.len(), PoolSample::default());
         for instance in &self.instances {
             let sample = &mut into[instance.pool.index()];
-            sample.waiting += instance.waiting.len() as u64;
+            sample.waiting += (instance.waiting.len() + instance.swapped.len()) as u64;
+            sample.waiting += instance.early;
             sample.prefilling += u64::from(instance.prefilling);
             sample.decoding += instance.decoding();
             sample.handing_off += u64::from(instance.handing_off);
@@ -264,6 +325,37 @@ impl Cluster {
     }
 }
 
+/// The instances of all pools, and the lanes of their events.
+fn lay_out(spec: &SystemSpec) -> (Vec<Instance>, Vec<Lane>) {
+    let mut instances: Vec<Instance> = Vec::new();
+    let mut lanes = Vec::new();
+    let sharing = spec.transfer.sharing.as_ref();
+    let most_in_flight = sharing.map_or(1, |sharing| sharing.in_flight);
+    for (index, pool) in spec.pools.iter().enumerate() {
+        for _ in 0..pool.instances {
+            let id = InstanceId::new(instances.len());
+            let link = Link::new(spec.transfer.bytes_per_sec, most_in_flight);
+            instances.push(new_instance(
+                id,
+                PoolId::new(index),
+                pool,
+                lanes.len(),
+                link,
+            ));
+            lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
+        }
+    }
+    // Links come after all stages: at one instant steps end before transfers do.
+    for instance in &mut instances {
+        instance.link_lane = lanes.len();
+        lanes.push(Lane::Link(instance.id));
+    }
+    if sharing.is_some() {
+        lanes.push(Lane::Fabric);
+    }
+    (instances, lanes)
+}
+
 fn new_instance(
     id: InstanceId,
     pool: PoolId,
@@ -271,7 +363,13 @@ fn new_instance(
     lane: usize,
     link: Link,
 ) -> Instance {
-    let block_tokens = spec.kv.blocks.map(|_| spec.kv.block_tokens);
+    // Prefill instances hold prompts only.
+    let reserve = match spec.role {
+        Role::Prefill => KvReserve::Paged,
+        Role::Both | Role::Decode => spec.kv.reserve,
+    };
+    let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
+    let block_tokens = grows.then_some(spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some();
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
@@ -287,12 +385,16 @@ fn new_instance(
         policy: spec.batch.build(),
         waiting: std::collections::VecDeque::new(),
         partial: Vec::new(),
+        swapped: std::collections::VecDeque::new(),
+        swap_time: SimDuration::ZERO,
         joiners: Vec::new(),
         inbound: std::collections::VecDeque::new(),
+        early: 0,
         expected: 0,
         left_over: 0,
         stages: (0..spec.pp).map(|_| stage()).collect(),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
+        reserve,
         unreported: 0,
         seqs: 0,
         prefilling: 0,
@@ -304,4 +406,9 @@ fn new_instance(
         keeps_order,
         dirty: false,
     }
+}
+
+/// Whether the sequences that a pool preempts go back to a prefill instance.
+fn returns_to_prefill(pool: &PoolSpec) -> bool {
+    pool.role == Role::Decode && pool.kv.preemption == Preemption::ReturnToPrefill
 }

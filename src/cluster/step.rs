@@ -5,18 +5,21 @@ use super::host::Host;
 use super::instance::{Instance, Job};
 use super::observer::Observer;
 use super::pool::Pool;
+use super::spec::{Preemption, Role};
 use super::table::Table;
 use super::views::{Partial, Waiting};
 use crate::ids::SlotId;
 use crate::latency::{Chunk, StepShape};
 use crate::policy::batch::{InstanceView, Pick, StepPlan};
-use crate::units::{Fine, SimTime};
+use crate::units::{Fine, SimDuration, SimTime};
 
 /// What forming steps needs besides the instance.
 pub(super) struct Shop<'a> {
     pub(super) pool: &'a mut Pool,
     pub(super) table: &'a mut Table,
     pub(super) plan: &'a mut StepPlan,
+    /// Preempted sequences that go back to a prefill instance.
+    pub(super) returns: &'a mut Vec<SlotId>,
     pub(super) fast_forward: bool,
 }
 
@@ -27,6 +30,7 @@ impl Instance {
             self.form_later_stage(stage, shop, host);
         }
         if !self.stages[0].busy {
+            self.swap_in(shop, host);
             self.seat_joiners(shop.table, SimTime::NEVER);
             self.form_first_stage(shop, host);
         }
@@ -66,8 +70,8 @@ impl Instance {
             self.form_first_stage(shop, host);
             return;
         }
-        if !first.batch.jobs.is_empty() {
-            // A step with prompts interrupts the decode run.
+        if !first.batch.jobs.is_empty() || self.swap_time > SimDuration::ZERO {
+            // A step with prompts, or one that copies KV caches first, interrupts the decode run.
             first.batch.group.clock = None;
             first.wait.clock = None;
         }
@@ -82,6 +86,9 @@ impl Instance {
                 queue: &self.waiting,
                 table: shop.table,
                 kv: &self.kv,
+                reserve: self.reserve,
+                // Sequences that have their KV caches in host memory come first.
+                closed: !self.swapped.is_empty(),
             },
             partial: &Partial {
                 queue: &self.partial,
@@ -138,8 +145,8 @@ impl Instance {
             .remove(index)
             .expect("a plan picks only prompts that wait");
         let live = &mut table[slot];
-        let blocks = self.kv.blocks_for(u64::from(live.to_compute));
         let now = host.now();
+        live.prefill_on = self.id;
         if live.record.prefill_start == SimTime::NEVER {
             live.record.prefill_start = now;
             live.record.prefill_instance = Some(self.id);
@@ -150,6 +157,7 @@ impl Instance {
         live.computed = 0;
         self.seqs += 1;
         self.prefilling += 1;
+        let blocks = self.blocks_of(&table[slot], u64::from(table[slot].to_compute));
         self.take_blocks(blocks, host);
         slot
     }
@@ -184,7 +192,7 @@ impl Instance {
                 std::mem::swap(&mut stage.wait, &mut stage.batch.group);
             }
             while self.stages[0].batch.group.blocks_for_step() > self.kv.free() {
-                self.preempt_latest(shop.table, host);
+                self.preempt_latest(shop, host);
                 // The plan was made with the victim: the next step may have room for a prompt.
                 shop.fast_forward = false;
             }
@@ -193,7 +201,8 @@ impl Instance {
 
     /// Preempts the sequence that joined last, in the batch or left over by the decode context cap: the earliest keeps its
     /// blocks and goes on.
-    fn preempt_latest<H: Host>(&mut self, table: &mut Table, host: &mut H) {
+    fn preempt_latest<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        let table = &mut *shop.table;
         let stage = &mut self.stages[0];
         let group = if stage.wait.latest(table) > stage.batch.group.latest(table) {
             &mut stage.wait
@@ -212,10 +221,28 @@ impl Instance {
         }
         let remaining = u32::try_from(remaining).expect("remaining output fits u32");
         live.emitted = live.record.output_tokens - remaining;
-        self.preempt(victim, context, table, host);
+        match (shop.pool.kv.preemption, shop.pool.role) {
+            (Preemption::Swap { bytes_per_sec }, _) => {
+                let bytes = context * shop.pool.kv.bytes_per_token;
+                self.swap_out(victim, context, bytes, bytes_per_sec, table, host);
+            }
+            // Once: a sequence that loses its blocks again is computed here, where nothing is admitted before it, or a few could go round
+            // for ever, each taking the blocks that the other needs.
+            (Preemption::ReturnToPrefill, Role::Decode)
+                if table[victim].record.preemptions == 0 =>
+            {
+                self.preempt(victim, context, table, host);
+                shop.returns.push(victim);
+            }
+            _ => {
+                self.preempt(victim, context, table, host);
+                self.pending_tokens += u64::from(table[victim].to_compute);
+                self.waiting.push_front(victim);
+            }
+        }
     }
 
-    /// Puts a sequence back to the front of the queue; its KV cache is lost and will be recomputed.
+    /// Takes its KV cache from a sequence that has left its group; it will be recomputed.
     fn preempt<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
         let live = &mut table[slot];
         live.fresh = false;
@@ -225,11 +252,9 @@ impl Instance {
         // Nobody passes it.
         live.rank = 0;
         live.record.preemptions = live.record.preemptions.saturating_add(1);
-        self.pending_tokens += u64::from(live.to_compute);
         let (id, now) = (live.record.id, host.now());
         self.seqs -= 1;
-        self.waiting.push_front(slot);
-        let blocks = self.kv.blocks_for(context);
+        let blocks = self.blocks_of(&table[slot], context);
         self.give_blocks(blocks, host);
         host.observer().preempted(now, self.id, id);
     }
@@ -237,7 +262,14 @@ impl Instance {
     /// Starts the batch that stands on `index`.
     fn start<H: Host>(&mut self, index: usize, shop: &mut Shop<'_>, host: &mut H) {
         let now = host.now();
-        let lone_decode = self.stages.len() == 1 && self.stages[0].batch.jobs.is_empty();
+        let extra = if index == 0 {
+            std::mem::take(&mut self.swap_time)
+        } else {
+            SimDuration::ZERO
+        };
+        let lone_decode = self.stages.len() == 1
+            && self.stages[0].batch.jobs.is_empty()
+            && extra == SimDuration::ZERO;
         if index == 0 {
             let batch = &mut self.stages[0].batch;
             for member in &batch.group.fresh {
@@ -270,7 +302,7 @@ impl Instance {
             };
             batch.steps = 1;
             batch.run = None;
-            now.saturating_add(time)
+            now.saturating_add(time).saturating_add(extra)
         };
         let stage = &mut self.stages[index];
         stage.batch.started = now;

@@ -1,6 +1,7 @@
 //! The table of live requests: one request, one row, phases as instants in it.
 
 use super::record::{Outcome, RequestRecord};
+use super::spec::{FirstToken, KvReserve};
 use crate::ids::{InstanceId, RequestId, SlotId};
 use crate::units::SimTime;
 use crate::workload::RequestSpec;
@@ -18,6 +19,8 @@ pub(super) struct Live {
     pub(super) to_compute: u32,
     /// Tokens of those already computed or being computed.
     pub(super) computed: u32,
+    /// The instance that computed its prompt last.
+    pub(super) prefill_on: InstanceId,
     /// The instance that decodes it, once chosen.
     pub(super) decode_on: InstanceId,
     /// While in a batch: context minus the batch's step counter (wrapping).
@@ -33,8 +36,37 @@ pub(super) struct Live {
     pub(super) rank: u64,
     /// How many prompts have passed it there.
     pub(super) passed: u32,
+    /// When the first part of its prompt's KV cache was there, if parts may travel.
+    pub(super) kv_since: SimTime,
+    /// Tokens of the last chunk computed of its prompt, if parts may travel.
+    pub(super) last_chunk: u32,
+    /// Blocks are reserved, or waited for, on its decode instance before its prompt is done.
+    pub(super) early: bool,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
+}
+
+impl Live {
+    /// Tokens for which a sequence is given KV blocks while its KV cache holds `context`. The last output token is never stored.
+    pub(super) fn reserved_tokens(&self, reserve: KvReserve, context: u64) -> u64 {
+        let record = &self.record;
+        let with = |output: u32| u64::from(record.input_tokens) + u64::from(output) - 1;
+        match reserve {
+            KvReserve::Paged => context,
+            // No output is longer than the client lets it be; a workload that says otherwise is taken at its word.
+            KvReserve::MaxOutput => with(self.max_output.max(record.output_tokens)),
+            KvReserve::Oracle => with(record.output_tokens),
+        }
+    }
+
+    /// Tokens in its KV cache when it begins to decode after a hand-off. A decode instance that emits the first token computes
+    /// the prompt's last token itself.
+    pub(super) fn handed_over(&self, first_token: FirstToken) -> u32 {
+        match first_token {
+            FirstToken::Prefill => self.to_compute,
+            FirstToken::Decode => self.to_compute - 1,
+        }
+    }
 }
 
 /// Rows of live requests; rows of ended requests are used again.
@@ -73,6 +105,7 @@ impl Table {
             emitted: 0,
             to_compute: request.input_tokens,
             computed: 0,
+            prefill_on: InstanceId::default(),
             decode_on: InstanceId::default(),
             offset: 0,
             finish_step: 0,
@@ -80,6 +113,9 @@ impl Table {
             fresh: false,
             rank: 0,
             passed: 0,
+            kv_since: SimTime::NEVER,
+            last_chunk: 0,
+            early: false,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {

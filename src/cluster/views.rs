@@ -1,6 +1,7 @@
 //! Read-only views that the cluster lends to policies.
 
 use super::instance::Instance;
+use super::spec::KvReserve;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
 use crate::kv::BlockPool;
@@ -14,13 +15,21 @@ pub(super) struct Waiting<'a> {
     pub(super) queue: &'a std::collections::VecDeque<SlotId>,
     pub(super) table: &'a Table,
     pub(super) kv: &'a BlockPool,
+    pub(super) reserve: KvReserve,
+    /// Whether nobody is admitted at present.
+    pub(super) closed: bool,
 }
 
 impl PromptQueue for Waiting<'_> {
     fn get(&self, i: usize) -> Option<PromptView> {
+        if self.closed {
+            return None;
+        }
         let live = &self.table[*self.queue.get(i)?];
         let blocks = if self.kv.is_limited() {
-            self.kv.blocks_for(u64::from(live.to_compute))
+            let context = u64::from(live.to_compute);
+            self.kv
+                .blocks_for(live.reserved_tokens(self.reserve, context))
         } else {
             0
         };

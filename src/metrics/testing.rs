@@ -7,8 +7,8 @@ use rand::RngExt as _;
 
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
-    FirstToken, KvSpec, Outcome, PoolSpec, QueueRule, RequestRecord, Role, RunClock, StepLimits,
-    SystemSpec, TransferSpec,
+    FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Reservation, Role, RunClock, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
 use crate::latency::{DecodeCurve, LatencyModel, Stage, StepShape};
@@ -103,6 +103,8 @@ pub(crate) fn system() -> SystemSpec {
             blocks: Some(4000),
             watermark_blocks: 0,
             bytes_per_token: 1,
+            reserve: KvReserve::Paged,
+            preemption: Preemption::Recompute,
         },
     };
     SystemSpec {
@@ -113,11 +115,10 @@ pub(crate) fn system() -> SystemSpec {
         ],
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
+        skip: SkipPrefill::default(),
+        reservation: Reservation::AtHandoff,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec {
-            base: SimDuration::ZERO,
-            bytes_per_sec: f64::INFINITY,
-        },
+        transfer: TransferSpec::link(SimDuration::ZERO, f64::INFINITY),
         fast_forward: true,
     }
 }

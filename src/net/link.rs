@@ -1,70 +1,115 @@
-//! A link that carries one transfer at a time, in order of readiness.
+//! The outgoing link of a prefill instance.
 
 use std::collections::VecDeque;
 
 use crate::ids::SlotId;
-use crate::units::SimDuration;
+use crate::units::{SimDuration, SimTime};
 
-/// The outgoing link of a prefill instance: `t = base + bytes / rate`, first in, first out.
+/// A KV cache to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shipment {
+    /// Whose it is.
+    pub slot: SlotId,
+    /// All of it.
+    pub bytes: u64,
+    /// What has not been sent while the prompt was being computed.
+    pub left: u64,
+    /// Fixed time before bytes flow: setting up, posting descriptors.
+    pub posting: SimDuration,
+}
+
+/// Sends KV caches first in, first out.
 ///
-/// Transfers do not share the link: each has its whole rate while it lasts.
+/// On its own it carries one at a time, `t = posting + bytes / rate`, with its whole rate. Before a [`Fabric`](super::Fabric) it
+/// posts one at a time and lets several be in flight.
 #[derive(Debug, Clone)]
 pub struct Link {
-    base: SimDuration,
     bytes_per_sec: f64,
-    queue: VecDeque<(SlotId, u64)>,
-    current: Option<(SlotId, u64)>,
+    most: u32,
+    queue: VecDeque<Shipment>,
+    current: Option<Shipment>,
+    flying: u32,
+    free_since: SimTime,
 }
 
 impl Link {
-    /// Makes an idle link.
+    /// Makes an idle link that lets `most` shipments be in flight.
     #[must_use]
-    pub const fn new(base: SimDuration, bytes_per_sec: f64) -> Self {
+    pub const fn new(bytes_per_sec: f64, most: u32) -> Self {
         Self {
-            base,
             bytes_per_sec,
+            most,
             queue: VecDeque::new(),
             current: None,
+            flying: 0,
+            free_since: SimTime::ZERO,
         }
     }
 
-    /// How long `bytes` take, rounded up; saturates beyond the clock's range.
+    /// How long `bytes` take on the wire, rounded up; saturates beyond the clock's range.
     #[must_use]
-    pub fn duration(&self, bytes: u64) -> SimDuration {
-        let wire = SimDuration::from_secs_f64(bytes as f64 / self.bytes_per_sec)
-            .unwrap_or(SimDuration::from_ps(u64::MAX / 2));
-        SimDuration::from_ps(self.base.as_ps().saturating_add(wire.as_ps()))
+    pub fn wire(&self, bytes: u64) -> SimDuration {
+        SimDuration::from_secs_f64(bytes as f64 / self.bytes_per_sec)
+            .unwrap_or(SimDuration::from_ps(u64::MAX / 4))
     }
 
-    /// Queues a transfer of `bytes` for the request in `slot`.
-    pub fn push(&mut self, slot: SlotId, bytes: u64) {
-        self.queue.push_back((slot, bytes));
+    /// Queues a shipment.
+    pub fn push(&mut self, shipment: Shipment) {
+        self.queue.push_back(shipment);
     }
 
-    /// Starts the next transfer if the link is idle and one waits; says which and how long it takes.
-    pub fn start_next(&mut self) -> Option<(SlotId, u64, SimDuration)> {
-        if self.current.is_some() {
+    /// Starts the next shipment if nothing is in progress, enough places are free and one waits.
+    pub fn start_next(&mut self) -> Option<Shipment> {
+        if self.current.is_some() || self.flying >= self.most {
             return None;
         }
-        let (slot, bytes) = self.queue.pop_front()?;
-        self.current = Some((slot, bytes));
-        Some((slot, bytes, self.duration(bytes)))
+        self.current = self.queue.pop_front();
+        self.current
     }
 
-    /// Ends the transfer in progress.
+    /// Ends what is in progress at `now`.
     ///
     /// # Panics
-    /// When none is in progress: a defect of the caller (law L5).
-    pub fn end(&mut self) -> (SlotId, u64) {
+    /// When nothing is: a defect of the caller (law L5).
+    pub fn end(&mut self, now: SimTime) -> Shipment {
+        self.free_since = now;
         self.current
             .take()
             .expect("a transfer ends only after it started")
     }
 
-    /// Transfers waiting or in progress.
+    /// Lets what was posted fly.
+    ///
+    /// # Panics
+    /// When nothing was being posted: a defect of the caller.
+    pub fn launch(&mut self) -> Shipment {
+        self.flying += 1;
+        self.current.take().expect("what flies was posted")
+    }
+
+    /// A shipment has landed.
+    pub fn land(&mut self) {
+        self.flying -= 1;
+    }
+
+    /// Bytes, at most `most`, of data that was there from `since` on which an idle link has sent by `now`; the link is then
+    /// taken for that long.
     #[must_use]
-    pub fn pending(&self) -> usize {
-        self.queue.len() + usize::from(self.current.is_some())
+    pub fn send_ahead(&mut self, since: SimTime, now: SimTime, most: u64) -> u64 {
+        if self.current.is_some() || !self.queue.is_empty() || since > now {
+            return 0;
+        }
+        let since = since.max(self.free_since);
+        let seconds = now.saturating_since(since).as_secs_f64();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "rounded down and capped; a float cast saturates"
+        )]
+        let could = (self.bytes_per_sec * seconds) as u64;
+        let sent = could.min(most);
+        self.free_since = since.saturating_add(self.wire(sent)).min(now);
+        sent
     }
 }
 
@@ -72,26 +117,60 @@ impl Link {
 mod tests {
     use super::*;
 
+    fn shipment(slot: usize, bytes: u64) -> Shipment {
+        Shipment {
+            slot: SlotId::new(slot),
+            bytes,
+            left: bytes,
+            posting: SimDuration::ZERO,
+        }
+    }
+
+    fn at(ms: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_ms(ms)
+    }
+
     #[test]
     fn transfers_go_one_at_a_time_in_order() {
-        let mut link = Link::new(SimDuration::from_ms(1), 1e9);
-        link.push(SlotId::new(7), 1_000_000);
-        link.push(SlotId::new(8), 0);
-        assert_eq!(
-            link.start_next(),
-            Some((SlotId::new(7), 1_000_000, SimDuration::from_ms(2)))
-        );
+        let mut link = Link::new(1e9, 1);
+        link.push(shipment(7, 1_000_000));
+        link.push(shipment(8, 0));
+        assert_eq!(link.start_next(), Some(shipment(7, 1_000_000)));
         assert_eq!(link.start_next(), None);
-        assert_eq!(link.end(), (SlotId::new(7), 1_000_000));
+        assert_eq!(link.end(at(1)).slot, SlotId::new(7));
+        assert_eq!(link.start_next(), Some(shipment(8, 0)));
+    }
+
+    #[test]
+    fn no_more_fly_than_may() {
+        let mut link = Link::new(1e9, 2);
+        (0..3).for_each(|i| link.push(shipment(i, 1)));
+        for _ in 0..2 {
+            assert!(link.start_next().is_some());
+            link.launch();
+        }
+        assert_eq!(link.start_next(), None);
+        link.land();
+        assert_eq!(link.start_next(), Some(shipment(2, 1)));
+    }
+
+    #[test]
+    fn an_infinite_link_takes_no_time() {
         assert_eq!(
-            link.start_next(),
-            Some((SlotId::new(8), 0, SimDuration::from_ms(1)))
+            Link::new(f64::INFINITY, 1).wire(u64::MAX),
+            SimDuration::ZERO
         );
     }
 
     #[test]
-    fn an_infinite_link_takes_its_base_time() {
-        let link = Link::new(SimDuration::ZERO, f64::INFINITY);
-        assert_eq!(link.duration(u64::MAX), SimDuration::ZERO);
+    fn what_is_sent_ahead_takes_the_link() {
+        // 1 MB per ms.
+        let mut link = Link::new(1e9, 1);
+        assert_eq!(link.send_ahead(at(2), at(5), 2_000_000), 2_000_000);
+        // Free again from 4 ms on.
+        assert_eq!(link.send_ahead(at(2), at(5), 9_000_000), 1_000_000);
+        assert_eq!(link.send_ahead(at(2), at(5), 9_000_000), 0);
+        link.push(shipment(1, 1));
+        assert_eq!(link.send_ahead(at(2), at(9), 1), 0);
     }
 }

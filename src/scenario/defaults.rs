@@ -8,7 +8,8 @@ use serde_yaml::Value;
 use super::document::{get, set};
 use super::engine::{self, Engine};
 use super::schema::{
-    BatchKind, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System, WordOr,
+    BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
+    Transfer, WordOr,
 };
 use crate::{hardware, latency, model};
 
@@ -113,8 +114,9 @@ impl Filler<'_> {
                 FirstToken::Decode => "decode",
             };
             self.default(&format!("{path}.first_token"), word);
-            if matches!(&system.transfer, Some(t) if matches!(t.link, WordOr::Map(_))) {
-                self.default(&format!("{path}.transfer.link.latency"), "10 us");
+            self.default(&format!("{path}.reservation"), "at_handoff");
+            if let Some(transfer) = &system.transfer {
+                self.transfer(&format!("{path}.transfer"), transfer);
             }
         }
         if let Some(choice) = &system.latency {
@@ -162,6 +164,18 @@ impl Filler<'_> {
         }
     }
 
+    fn transfer(&mut self, path: &str, transfer: &Transfer) {
+        if matches!(transfer.link, WordOr::Map(_)) {
+            self.default(&format!("{path}.link.latency"), "10 us");
+        }
+        self.default(&format!("{path}.overlap"), "none");
+        self.default(&format!("{path}.descriptor_time"), "0 us");
+        self.default(&format!("{path}.contention"), "none");
+        if transfer.contention == Some(Contention::Fair) {
+            self.default(&format!("{path}.in_flight"), 1);
+        }
+    }
+
     fn roofline(&mut self, path: &str) {
         let stated = latency::roofline::Efficiency::default();
         let path = format!("{path}.roofline");
@@ -190,57 +204,72 @@ impl Filler<'_> {
         if system.long_prompts.is_some() {
             self.default(&format!("{path}.long_prompts.most"), 1);
         }
-        let context = match engine.max_decode_context {
-            Limit::Unlimited => Value::from("unlimited"),
-            Limit::AtMost(tokens) => Value::from(tokens),
-        };
         if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
             self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
         }
         if system.policy != Policy::Chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
-        let rest: [(&str, bool, Value); 7] = [
-            (
-                "max_step_prompts",
-                every_pool_has(|p| p.max_step_prompts.is_some()),
-                engine.max_step_prompts.into(),
-            ),
-            (
-                "max_seqs",
-                every_pool_has(|p| p.max_seqs.is_some()),
-                engine.max_seqs.into(),
-            ),
-            (
-                "max_decode_context",
-                every_pool_has(|p| p.max_decode_context.is_some()),
-                context,
-            ),
-            (
-                "block_tokens",
-                every_pool_has(|p| p.block_tokens.is_some()),
-                engine.block_tokens.into(),
-            ),
-            (
-                "memory_fraction",
-                every_pool_has(|p| p.memory_fraction.is_some()),
-                engine.memory_fraction.into(),
-            ),
-            (
-                "kv_watermark",
-                every_pool_has(|p| p.kv_watermark.is_some()),
-                engine.kv_watermark.into(),
-            ),
-            (
-                "kv_blocks",
-                every_pool_has(|p| p.kv_blocks.is_some()),
-                "fit".into(),
-            ),
-        ];
-        for (key, set_in_every_pool, value) in rest {
+        for (key, set_in_every_pool, value) in common_tuning(system, engine) {
             if !set_in_every_pool {
                 self.default(&format!("{path}.{key}"), value);
             }
         }
     }
+}
+
+/// Every other tuning key: whether each pool has it, and the engine's value.
+fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 9] {
+    let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
+    let context = match engine.max_decode_context {
+        Limit::Unlimited => Value::from("unlimited"),
+        Limit::AtMost(tokens) => Value::from(tokens),
+    };
+    [
+        (
+            "max_step_prompts",
+            every_pool_has(|p| p.max_step_prompts.is_some()),
+            engine.max_step_prompts.into(),
+        ),
+        (
+            "max_seqs",
+            every_pool_has(|p| p.max_seqs.is_some()),
+            engine.max_seqs.into(),
+        ),
+        (
+            "max_decode_context",
+            every_pool_has(|p| p.max_decode_context.is_some()),
+            context,
+        ),
+        (
+            "block_tokens",
+            every_pool_has(|p| p.block_tokens.is_some()),
+            engine.block_tokens.into(),
+        ),
+        (
+            "memory_fraction",
+            every_pool_has(|p| p.memory_fraction.is_some()),
+            engine.memory_fraction.into(),
+        ),
+        (
+            "kv_watermark",
+            every_pool_has(|p| p.kv_watermark.is_some()),
+            engine.kv_watermark.into(),
+        ),
+        (
+            "kv_blocks",
+            every_pool_has(|p| p.kv_blocks.is_some()),
+            "fit".into(),
+        ),
+        (
+            "kv_reserve",
+            every_pool_has(|p| p.kv_reserve.is_some()),
+            "paged".into(),
+        ),
+        (
+            "preemption",
+            every_pool_has(|p| p.preemption.is_some()),
+            "recompute".into(),
+        ),
+    ]
 }

@@ -4,7 +4,7 @@
 //! engines' own defaults on data-centre GPUs, with their source; scheduling differences beyond these keys are the
 //! business of `policy`.
 
-use super::schema::{FirstToken, KvBlocks, Limit, Tuning};
+use super::schema::{FirstToken, KvBlocks, KvReserve, Limit, Preemption, Tuning};
 
 /// One engine's defaults.
 #[derive(Debug)]
@@ -143,6 +143,9 @@ impl Engine {
             memory_fraction: Some(self.memory_fraction),
             kv_watermark: Some(self.kv_watermark),
             kv_blocks: Some(KvBlocks::Fit),
+            kv_reserve: Some(KvReserve::Paged),
+            preemption: Some(Preemption::Recompute),
+            swap_bandwidth: None,
         }
     }
 }

@@ -6,8 +6,8 @@
 use std::sync::{Arc, LazyLock};
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, LongPrompts, PoolSpec, QueueOrder, QueueRule, Role, StepLimits, SystemSpec,
-    TransferSpec,
+    FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption, QueueOrder,
+    QueueRule, Reservation, Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::hardware::gpu;
 use pdsim::kv::blocks_for;
@@ -17,6 +17,7 @@ use pdsim::latency::fixed::Fixed;
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::latency::roofline::{Efficiency, roofline};
 use pdsim::model::{Parallelism, model};
+use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
 use pdsim::units::{SimDuration, SimTime};
@@ -52,7 +53,8 @@ const ROUTERS: [RouterRule; 7] = [
     RouterRule::Random,
     RouterRule::PowerOfTwo,
 ];
-const RULES: [BatchRule; 5] = [
+const RULES: [BatchRule; 6] = [
+    BatchRule::Mixed,
     BatchRule::PrefillFirst,
     BatchRule::PrefillFirst,
     BatchRule::DecodeFirst,
@@ -71,13 +73,34 @@ impl Scenario {
             pools: pools(pick, times, &requests),
             prefill_router: pick.of(&ROUTERS),
             decode_router: pick.of(&ROUTERS),
-            first_token: pick.of(&[FirstToken::Prefill, FirstToken::Decode]),
-            transfer: TransferSpec {
-                base: span(pick, times, 40),
-                bytes_per_sec: pick.of(&[f64::INFINITY, 1e5, 4e3, 333.0]),
+            skip: SkipPrefill {
+                below: pick.of(&[0, 0, 0, 2, 20, 100]),
+                at_queue: pick.of(&[None, None, None, Some(0), Some(1), Some(3)]),
             },
+            reservation: pick.of(&[
+                Reservation::AtHandoff,
+                Reservation::AtHandoff,
+                Reservation::Early,
+            ]),
+            first_token: pick.of(&[FirstToken::Prefill, FirstToken::Decode]),
+            transfer: TransferSpec::link(
+                span(pick, times, 40),
+                pick.of(&[f64::INFINITY, 1e5, 4e3, 333.0]),
+            ),
             fast_forward: true,
         };
+        let mut spec = spec;
+        transfer(pick, times, &mut spec);
+        if spec
+            .pools
+            .iter()
+            .any(|p| p.kv.preemption == Preemption::ReturnToPrefill)
+        {
+            spec.reservation = Reservation::AtHandoff;
+        }
+        if spec.reservation == Reservation::Early {
+            spec.skip.at_queue = None;
+        }
         Self { spec, requests }
     }
 
@@ -98,6 +121,49 @@ fn span(pick: &mut Pick, times: Times, most: u64) -> SimDuration {
     match times {
         Times::Round => SimDuration::from_ms(5 * pick.from(0, most / 5)),
         Times::Odd => SimDuration::from_ps(pick.from(1, most * 1_000_000_000)),
+    }
+}
+
+/// Posting times, overlap or a shared network on top of a plain link.
+fn transfer(pick: &mut Pick, times: Times, spec: &mut SystemSpec) {
+    if pick.chance(50) {
+        spec.transfer.per_block = span(pick, times, 5);
+    }
+    match pick.from(0, 5) {
+        0 => spec.transfer.overlap = Overlap::Chunk,
+        1 => {
+            let layers = pick.small(1, 4);
+            spec.transfer.overlap = Overlap::Layerwise { layers };
+        }
+        2 | 3 => {
+            let instances: u32 = spec.pools.iter().map(|pool| pool.instances).sum();
+            let mut rate = || pick.of(&[f64::INFINITY, 1e5, 4e3, 700.0, 333.0]);
+            // Two ports of each instance, then two of each of two nodes.
+            let ports = (0..2 * instances + 4).map(|_| rate()).collect();
+            let by_node = pick.chance(50);
+            let place = |i: u32| {
+                let node = if by_node { i % 2 } else { i };
+                let shared = 2 * instances + 2 * node;
+                Place {
+                    node,
+                    inside: [2 * i, 2 * i + 1],
+                    network: if by_node {
+                        [shared, shared + 1]
+                    } else {
+                        [2 * i, 2 * i + 1]
+                    },
+                }
+            };
+            spec.transfer.sharing = Some(Sharing {
+                topology: Topology {
+                    ports,
+                    most_per_transfer: pick.of(&[f64::INFINITY, 2e3, 100.0]),
+                    places: (0..instances).map(place).collect(),
+                },
+                in_flight: pick.of(&[1, 2, 5, u32::MAX]),
+            });
+        }
+        _ => {}
     }
 }
 
@@ -193,11 +259,17 @@ fn queue(pick: &mut Pick, times: Times) -> QueueRule {
 
 fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
     let block_tokens = pick.of(&[1, 2, 3, 4, 8, 16, 32]);
+    let reserve = match pick.from(0, 9) {
+        0 => KvReserve::MaxOutput,
+        1 => KvReserve::Oracle,
+        _ => KvReserve::Paged,
+    };
     let whole = |r: &RequestSpec| {
-        blocks_for(
-            u64::from(r.input_tokens + r.output_tokens - 1),
-            block_tokens,
-        )
+        let output = match reserve {
+            KvReserve::MaxOutput => r.max_output,
+            KvReserve::Paged | KvReserve::Oracle => r.output_tokens,
+        };
+        blocks_for(u64::from(r.input_tokens + output - 1), block_tokens)
     };
     let largest = requests.iter().map(whole).max().unwrap_or(1);
     let all: u64 = requests.iter().map(whole).sum();
@@ -217,6 +289,14 @@ fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
         blocks,
         watermark_blocks: pick.of(&[0, 0, 1, 5]),
         bytes_per_token: pick.of(&[0, 1, 100]),
+        reserve,
+        preemption: match pick.from(0, 7) {
+            0 | 1 => Preemption::Swap {
+                bytes_per_sec: pick.of(&[f64::INFINITY, 1e6, 4096.0]),
+            },
+            2 | 3 => Preemption::ReturnToPrefill,
+            _ => Preemption::Recompute,
+        },
     }
 }
 

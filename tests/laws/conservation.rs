@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{KvSpec, Outcome, Role};
+use pdsim::cluster::{KvReserve, KvSpec, Outcome, Preemption, Role};
 use pdsim::latency::fixed::Fixed;
 use pdsim::sim::{Options, simulate};
 use pdsim::units::{SimDuration, SimTime};
@@ -58,7 +58,10 @@ fn l1_to_l5_hold_up_to_a_horizon() {
 fn tokens_balance() {
     // Each output token but the first of a request ends one gap; each comes from a prompt or from a decode.
     for seed in 4_200_000..4_200_300 {
-        let scenario = Scenario::random(seed);
+        let mut scenario = Scenario::random(seed);
+        for pool in &mut scenario.spec.pools {
+            pool.kv.preemption = Preemption::Recompute;
+        }
         let (books, _) = books(&scenario, true, None);
         let done = books.records.iter().filter(|r| r.outcome == Outcome::Done);
         let gaps: u64 = done.clone().map(|r| u64::from(r.output_tokens) - 1).sum();
@@ -85,6 +88,26 @@ fn tokens_balance() {
 }
 
 #[test]
+fn swapping_computes_nothing_again() {
+    let mut preemptions = 0;
+    for seed in 4_300_000..4_300_700 {
+        let mut scenario = Scenario::random(seed);
+        for pool in &mut scenario.spec.pools {
+            pool.kv.preemption = Preemption::Swap { bytes_per_sec: 1e6 };
+        }
+        let (books, _) = books(&scenario, seed % 2 == 0, None);
+        let done = books.records.iter().filter(|r| r.outcome == Outcome::Done);
+        let inputs: u64 = done.clone().map(|r| u64::from(r.input_tokens)).sum();
+        let outputs: u64 = done.clone().map(|r| u64::from(r.output_tokens)).sum();
+        preemptions += done.clone().map(|r| u64::from(r.preemptions)).sum::<u64>();
+        let by_prompt = done.filter(|r| r.first_token == r.prefill_end).count() as u64;
+        assert_eq!(books.computed, inputs, "seed {seed}");
+        assert_eq!(books.decoded + by_prompt, outputs, "seed {seed}");
+    }
+    assert!(preemptions > 1000, "put to the test: {preemptions}");
+}
+
+#[test]
 fn l4_samples_count_the_blocks_of_the_step_in_progress() {
     // One request, blocks of one token, decode steps of 20 ms: during the i-th decode step it holds its prompt and i tokens.
     let mut scenario = Scenario::random(0);
@@ -106,6 +129,8 @@ fn l4_samples_count_the_blocks_of_the_step_in_progress() {
         blocks: Some(50),
         watermark_blocks: 0,
         bytes_per_token: 0,
+        reserve: KvReserve::Paged,
+        preemption: Preemption::Recompute,
     };
     for fast_forward in [true, false] {
         let facts = Facts::of(&scenario, fast_forward, None);

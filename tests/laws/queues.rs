@@ -98,7 +98,7 @@ fn no_prompt_is_passed_more_often_than_the_bound_lets() {
         let later = |r: &RequestRecord| {
             let passes = |s: &&RequestRecord| {
                 s.prefill_instance == r.prefill_instance
-                    && s.id > r.id
+                    && (s.routed, s.id) > (r.routed, r.id)
                     && s.prefill_start < r.prefill_start
             };
             records.iter().filter(passes).count()

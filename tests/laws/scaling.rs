@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{QueueOrder, RequestRecord};
+use pdsim::cluster::{Overlap, Preemption, QueueOrder, RequestRecord};
 use pdsim::latency::{DecodeCurve, LatencyModel, Segment, Stage, StepShape};
 use pdsim::units::{FINE_BITS, Fine, SimDuration, SimTime};
 
@@ -44,6 +44,11 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
             model: Arc::clone(&pool.latency),
             factor,
         });
+        if let Preemption::Swap { bytes_per_sec } = &mut pool.kv.preemption
+            && bytes_per_sec.is_finite()
+        {
+            *bytes_per_sec = 4096.0 / factor as f64;
+        }
         if let QueueOrder::EarliestDeadline(promises) = &mut pool.queue.order {
             *promises = promises.iter().map(|&promise| promise * factor).collect();
         }
@@ -53,6 +58,12 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     }
     let transfer = &mut slow.spec.transfer;
     transfer.base = transfer.base * factor;
+    transfer.per_block = transfer.per_block * factor;
+    // Shares of a network, and layers of a step, do not end on whole picoseconds.
+    transfer.sharing = None;
+    if let Overlap::Layerwise { layers } = &mut transfer.overlap {
+        *layers = 1;
+    }
     if transfer.bytes_per_sec.is_finite() {
         // A byte then takes a whole number of picoseconds, exactly.
         transfer.bytes_per_sec = 4096.0 / factor as f64;

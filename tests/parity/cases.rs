@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, QueueRule, RequestRecord, Role, StepLimits, SystemSpec,
-    TransferSpec,
+    FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -107,7 +107,6 @@ fn workload(path: &Path) -> Vec<RequestSpec> {
 
 fn system(config: &Value, fast_forward: bool) -> SystemSpec {
     let latency = &config["latency_ms"];
-    let limits = &config["limits"];
     let coefficients = Coefficients {
         prefill: terms(&latency["prefill"]),
         decode: DecodeTerms {
@@ -120,35 +119,7 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
         step_overhead: 2.0,
         step_overhead_per_token: 0.0001,
     };
-    let limit = |key: &str| u32::try_from(limits[key].as_u64().unwrap()).unwrap();
-    let pool = |name: &str, role: Role| {
-        let instances = &config["instances"][name];
-        let number = |key: &str| u32::try_from(instances[key].as_u64().unwrap()).unwrap();
-        PoolSpec {
-            name: name.to_owned(),
-            role,
-            instances: number("count"),
-            gpu: "a100-80g-sxm".to_owned(),
-            tp: number("tp"),
-            pp: number("pp"),
-            latency: Arc::new(Polynomial::new(coefficients).unwrap()),
-            batch: BatchRule::PrefillFirst,
-            queue: QueueRule::default(),
-            limits: StepLimits {
-                max_step_tokens: limit("prefill_batch_tokens"),
-                max_step_prompts: limit("prefill_batch_requests"),
-                max_seqs: u32::MAX,
-                max_decode_context: limits["decode_batch_context_tokens"].as_u64(),
-                long_prompts: None,
-            },
-            kv: KvSpec {
-                block_tokens: 16,
-                blocks: None,
-                watermark_blocks: 0,
-                bytes_per_token: 0,
-            },
-        }
-    };
+    let pool = |name: &str, role: Role| pool(config, coefficients, name, role);
     let colocated = !config["instances"]["mixed"].is_null();
     let pools = if colocated {
         vec![pool("mixed", Role::Both)]
@@ -160,12 +131,45 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
         pools,
         prefill_router: RouterRule::LeastQueued,
         decode_router: RouterRule::LeastQueued,
+        skip: SkipPrefill::default(),
+        reservation: Reservation::AtHandoff,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec {
-            base: SimDuration::ZERO,
-            bytes_per_sec: f64::INFINITY,
-        },
+        transfer: TransferSpec::link(SimDuration::ZERO, f64::INFINITY),
         fast_forward,
+    }
+}
+
+/// The pool of that name in a case.
+fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> PoolSpec {
+    let limits = &config["limits"];
+    let limit = |key: &str| u32::try_from(limits[key].as_u64().unwrap()).unwrap();
+    let instances = &config["instances"][name];
+    let number = |key: &str| u32::try_from(instances[key].as_u64().unwrap()).unwrap();
+    PoolSpec {
+        name: name.to_owned(),
+        role,
+        instances: number("count"),
+        gpu: "a100-80g-sxm".to_owned(),
+        tp: number("tp"),
+        pp: number("pp"),
+        latency: Arc::new(Polynomial::new(coefficients).unwrap()),
+        batch: BatchRule::PrefillFirst,
+        queue: QueueRule::default(),
+        limits: StepLimits {
+            max_step_tokens: limit("prefill_batch_tokens"),
+            max_step_prompts: limit("prefill_batch_requests"),
+            max_seqs: u32::MAX,
+            max_decode_context: limits["decode_batch_context_tokens"].as_u64(),
+            long_prompts: None,
+        },
+        kv: KvSpec {
+            block_tokens: 16,
+            blocks: None,
+            watermark_blocks: 0,
+            bytes_per_token: 0,
+            reserve: KvReserve::Paged,
+            preemption: Preemption::Recompute,
+        },
     }
 }
 

@@ -13,7 +13,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, PoolSpec, QueueRule, Role, StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
+    StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -71,6 +72,8 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
             blocks: None,
             watermark_blocks: 0,
             bytes_per_token: 0,
+            reserve: KvReserve::Paged,
+            preemption: Preemption::Recompute,
         },
     }
 }
@@ -90,11 +93,10 @@ fn times(pools: &[PoolSpec]) -> [(f64, f64); 3] {
             pools: pools.to_vec(),
             prefill_router: RouterRule::LeastQueued,
             decode_router: RouterRule::LeastQueued,
+            skip: SkipPrefill::default(),
+            reservation: Reservation::AtHandoff,
             first_token: FirstToken::Prefill,
-            transfer: TransferSpec {
-                base: SimDuration::ZERO,
-                bytes_per_sec: f64::INFINITY,
-            },
+            transfer: TransferSpec::link(SimDuration::ZERO, f64::INFINITY),
             fast_forward,
         };
         let requests = [request(0, 4, 4), request(0, 8, 3), request(10, 2, 1)];

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvSpec, PoolSpec, QueueRule, Role, StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
+    StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
@@ -91,6 +92,8 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
             blocks: None,
             watermark_blocks: 0,
             bytes_per_token: 1,
+            reserve: KvReserve::Paged,
+            preemption: Preemption::Recompute,
         },
     }
 }
@@ -102,11 +105,10 @@ pub(crate) fn system(pools: Vec<PoolSpec>, bytes_per_sec: f64) -> SystemSpec {
         pools,
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
+        skip: SkipPrefill::default(),
+        reservation: Reservation::AtHandoff,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec {
-            base: SimDuration::ZERO,
-            bytes_per_sec,
-        },
+        transfer: TransferSpec::link(SimDuration::ZERO, bytes_per_sec),
         fast_forward: true,
     }
 }

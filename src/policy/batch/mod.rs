@@ -1,6 +1,7 @@
 //! Batch policies: the contract and the registry.
 
 mod decode_first;
+mod mixed;
 mod prefill_first;
 mod run_to_completion;
 
@@ -14,6 +15,8 @@ pub enum BatchRule {
     PrefillFirst,
     /// Decodes first, prompts cut into chunks that fill the rest of the step's tokens (Sarathi-Serve, vLLM V1).
     DecodeFirst,
+    /// Whole prompts first, decodes beside them while the step's tokens last (Orca, Splitwise).
+    Mixed,
     /// A batch runs to completion before the next one starts (`FasterTransformer`).
     RunToCompletion,
 }
@@ -25,6 +28,7 @@ impl BatchRule {
         match self {
             Self::PrefillFirst => Box::new(prefill_first::PrefillFirst),
             Self::DecodeFirst => Box::new(decode_first::DecodeFirst),
+            Self::Mixed => Box::new(mixed::Mixed),
             Self::RunToCompletion => Box::new(run_to_completion::RunToCompletion),
         }
     }
@@ -33,7 +37,7 @@ impl BatchRule {
 /// Limits on one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepLimits {
-    /// Most tokens in a step: prompt tokens for `prefill_first`, prompt chunks and decodes together for `decode_first`.
+    /// Most tokens in a step: prompt tokens for `prefill_first`, prompts and decodes together for `decode_first` and `mixed`.
     /// A single longer prompt still goes, alone, where prompts are not chunked.
     pub max_step_tokens: u32,
     /// Most prompts in a step.

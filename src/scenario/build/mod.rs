@@ -1,9 +1,12 @@
 //! From a filled scenario to models and numbers, collecting every problem on the way.
 
+mod kv;
 mod latency;
 mod pool;
 mod queue;
 mod system;
+mod topology;
+mod transfer;
 mod workload;
 
 pub(super) use workload::{TraceCache, resolve as resolve_path};

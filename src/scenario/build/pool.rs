@@ -1,6 +1,6 @@
 //! Pools: step limits and KV memory.
 
-use crate::cluster::{KvSpec, PoolSpec, QueueRule, Role, StepLimits};
+use crate::cluster::{KvSpec, PoolSpec, Preemption, QueueRule, Role, StepLimits};
 use crate::hardware::{self, GpuSpec};
 use crate::model::{
     KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
@@ -10,6 +10,7 @@ use crate::scenario::engine::Engine;
 use crate::scenario::schema::{BatchKind, KvBlocks, Limit, Policy, Pool, System, Tuning};
 
 use super::Builder;
+use super::kv::reserve;
 
 /// Steps beyond this many tokens do not ask for more workspace: engines run them in pieces.
 const MAX_ACTIVATION_TOKENS: u32 = 16384;
@@ -70,7 +71,11 @@ impl Builder<'_> {
         let chunked = batch == BatchRule::DecodeFirst;
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
-        let kv = self.kv(context, &path, pool, &tuning, &gpu, limits)?;
+        let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
+        let kv = KvSpec {
+            preemption,
+            ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
+        };
         let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
         Some(PoolSpec {
             name: name.to_owned(),
@@ -88,7 +93,12 @@ impl Builder<'_> {
     }
 
     /// The path of a tuning key: the pool's if it is written there, else the system's.
-    fn tuning_path(context: &PoolContext<'_>, pool_path: &str, in_pool: bool, key: &str) -> String {
+    pub(super) fn tuning_path(
+        context: &PoolContext<'_>,
+        pool_path: &str,
+        in_pool: bool,
+        key: &str,
+    ) -> String {
         let owner = if in_pool { pool_path } else { context.path };
         format!("{owner}.{key}")
     }
@@ -202,6 +212,8 @@ impl Builder<'_> {
             blocks,
             watermark_blocks,
             bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
+            reserve: reserve(tuning),
+            preemption: Preemption::Recompute,
         })
     }
 
@@ -257,6 +269,7 @@ fn batch_rule(system: &System, pool: &Pool, role: Role) -> BatchRule {
     match pool.batch {
         Some(BatchKind::PrefillFirst) => return BatchRule::PrefillFirst,
         Some(BatchKind::DecodeFirst) => return BatchRule::DecodeFirst,
+        Some(BatchKind::Mixed) => return BatchRule::Mixed,
         Some(BatchKind::RunToCompletion) => return BatchRule::RunToCompletion,
         None => {}
     }

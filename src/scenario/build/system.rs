@@ -1,13 +1,11 @@
 //! Systems: policy presets as pools, routers and a hand-off.
 
-use crate::cluster::{FirstToken, PoolSpec, Role, SystemSpec, TransferSpec};
-use crate::hardware::{self, GpuSpec, Link, LinkKind};
+use crate::cluster::{FirstToken, PoolSpec, Role, SystemSpec};
 use crate::policy::router::RouterRule;
 use crate::scenario::defaults;
 use crate::scenario::engine::{self, Engine};
 use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{self, Policy, Pool, System, WordOr};
-use crate::units::SimDuration;
 
 use super::Builder;
 use super::pool::PoolContext;
@@ -22,12 +20,6 @@ const ROUTERS: [(&str, RouterRule); 7] = [
     ("power_of_two", RouterRule::PowerOfTwo),
     ("random", RouterRule::Random),
 ];
-
-/// No time at all: the hand-off of systems without one, and of `link: none`.
-const INSTANT: TransferSpec = TransferSpec {
-    base: SimDuration::ZERO,
-    bytes_per_sec: f64::INFINITY,
-};
 
 impl Builder<'_> {
     /// Builds every system; `None` when one cannot be.
@@ -56,8 +48,10 @@ impl Builder<'_> {
         let engine = self.engine(&path, system);
         let model = self.model(&path, system);
         let (prefill_router, decode_router) = self.routers(&path, system);
-        let transfer = self.transfer(&path, system);
+        let transfer = self.transfer(&path, system, model.as_ref());
         let queue = self.queue(&path, system);
+        let reservation = self.reservation(&path, system);
+        let skip = self.skip_prefill(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;
@@ -79,6 +73,8 @@ impl Builder<'_> {
             pools: pools?.into_iter().collect::<Option<_>>()?,
             prefill_router: prefill_router?,
             decode_router: decode_router?,
+            skip,
+            reservation,
             first_token: match system.first_token {
                 Some(schema::FirstToken::Decode) => FirstToken::Decode,
                 Some(schema::FirstToken::Prefill) | None => FirstToken::Prefill,
@@ -208,66 +204,5 @@ impl Builder<'_> {
             )
         });
         found
-    }
-
-    fn transfer(&mut self, path: &str, system: &System) -> Option<TransferSpec> {
-        let key = format!("{path}.transfer");
-        if system.policy != Policy::Disaggregated {
-            let only = "is for disaggregated systems only; remove it";
-            self.require(system.transfer.is_none(), &key, || only.to_owned());
-            self.require(
-                system.first_token.is_none(),
-                &format!("{path}.first_token"),
-                || only.to_owned(),
-            );
-            return Some(INSTANT);
-        }
-        let Some(transfer) = &system.transfer else {
-            self.wrong(&key, "the key `transfer` is missing; write how KV caches travel, as in `transfer: {link: nvlink}`");
-            return None;
-        };
-        let key = format!("{key}.link");
-        match &transfer.link {
-            WordOr::Word(word) if word == "none" => Some(INSTANT),
-            WordOr::Word(word) => self.named_link(&key, word, system),
-            WordOr::Map(speed) => {
-                let rate = speed.bandwidth.0;
-                self.require(rate > 0.0, &format!("{key}.bandwidth"), || {
-                    "is zero; write a bandwidth above zero, or `link: none` for no transfer time"
-                        .to_owned()
-                });
-                Some(TransferSpec {
-                    base: speed.latency.map_or(SimDuration::ZERO, |span| span.0),
-                    bytes_per_sec: rate,
-                })
-            }
-        }
-    }
-
-    /// A data-sheet link between the two pools' GPUs. Each GPU of an instance has its own, so an instance sends at
-    /// the rate of as many links as both ends have.
-    fn named_link(&mut self, path: &str, word: &str, system: &System) -> Option<TransferSpec> {
-        let kind = match LinkKind::from_name(word) {
-            Ok(kind) => kind,
-            Err(error) => {
-                let more = "none, or {bandwidth: 25 GB/s, latency: 10 us}";
-                self.wrong(path, format!("{error}, {more}"));
-                return None;
-            }
-        };
-        let (prefill, decode) = (system.prefill.as_ref()?, system.decode.as_ref()?);
-        // Unknown GPUs are reported with their pool.
-        let gpu = |pool: &Pool| -> Option<GpuSpec> { hardware::gpu(&pool.gpu).ok() };
-        let (from, to) = (gpu(prefill)?, gpu(decode)?);
-        let link = Link::between(kind, &from, &to, None)
-            .map_err(|error| self.wrong(path, error.to_string()))
-            .ok()?;
-        let gpus = |pool: &Pool| u64::from(pool.tp.unwrap_or(1)) * u64::from(pool.pp.unwrap_or(1));
-        let links = gpus(prefill).min(gpus(decode)) as f64;
-        Some(TransferSpec {
-            base: SimDuration::from_secs_f64(link.base_seconds)
-                .expect("base times of links are a few microseconds"),
-            bytes_per_sec: link.bytes_per_sec * links,
-        })
     }
 }

@@ -4,15 +4,17 @@
 //! `defaults` and checked by `build`. Unknown keys are refused. `docs/scenario.md`
 //! describes each key for people.
 
+mod kv;
 mod queue;
 mod system;
 mod value;
 mod workload;
 
+pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
 pub use system::{
-    BatchKind, FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Policy, PolynomialLatency,
-    Pool, RooflineLatency, RouterPair, System, Transfer, Tuning,
+    BatchKind, Contention, FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Node, Overlap,
+    Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System, Transfer, Tuning,
 };
 pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
 pub use workload::{ArrivalKind, FixedLengths, Gamma, Lengths, Workload};

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 use super::queue::{LongPrompts, QueueKind};
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
@@ -28,6 +29,8 @@ pub enum BatchKind {
     PrefillFirst,
     /// Decodes first, prompts in chunks beside them.
     DecodeFirst,
+    /// Whole prompts first, decodes beside them.
+    Mixed,
     /// A batch ends before the next one starts.
     RunToCompletion,
 }
@@ -71,6 +74,12 @@ macro_rules! tuned {
             pub kv_watermark: Option<f64>,
             /// KV blocks per instance.
             pub kv_blocks: Option<KvBlocks>,
+            /// How many KV blocks a sequence is given.
+            pub kv_reserve: Option<KvReserve>,
+            /// What becomes of a sequence that loses its KV blocks.
+            pub preemption: Option<Preemption>,
+            /// Rate at which an instance swaps.
+            pub swap_bandwidth: Option<Bandwidth>,
         }
 
         impl $name {
@@ -88,6 +97,9 @@ macro_rules! tuned {
                     memory_fraction: self.memory_fraction,
                     kv_watermark: self.kv_watermark,
                     kv_blocks: self.kv_blocks,
+                    kv_reserve: self.kv_reserve,
+                    preemption: self.preemption,
+                    swap_bandwidth: self.swap_bandwidth,
                 }
             }
         }
@@ -113,6 +125,10 @@ tuned! {
         pub decode: Option<Pool>,
         /// How KV caches travel.
         pub transfer: Option<Transfer>,
+        /// Which prompts do not use the prefill pool.
+        pub skip_prefill: Option<SkipPrefill>,
+        /// When decode blocks are reserved, when the KV cache travels.
+        pub reservation: Option<Reservation>,
         /// Who emits the first token.
         pub first_token: Option<FirstToken>,
         /// Where requests go: one rule, or one per phase.
@@ -157,6 +173,9 @@ pub struct Tuning {
     pub memory_fraction: Option<f64>,
     pub kv_watermark: Option<f64>,
     pub kv_blocks: Option<KvBlocks>,
+    pub kv_reserve: Option<KvReserve>,
+    pub preemption: Option<Preemption>,
+    pub swap_bandwidth: Option<Bandwidth>,
 }
 
 impl Tuning {
@@ -174,6 +193,9 @@ impl Tuning {
             memory_fraction: self.memory_fraction.or(fallback.memory_fraction),
             kv_watermark: self.kv_watermark.or(fallback.kv_watermark),
             kv_blocks: self.kv_blocks.or(fallback.kv_blocks),
+            kv_reserve: self.kv_reserve.or(fallback.kv_reserve),
+            preemption: self.preemption.or(fallback.preemption),
+            swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
         }
     }
 }
@@ -194,6 +216,52 @@ pub struct RouterPair {
 pub struct Transfer {
     /// The link KV caches travel over.
     pub link: Link,
+    /// What travels while the prompt is being computed.
+    pub overlap: Option<Overlap>,
+    /// Time to post one descriptor.
+    pub descriptor_time: Option<Span>,
+    /// Whether transfers slow each other down.
+    pub contention: Option<Contention>,
+    /// Most transfers that a prefill instance has in flight.
+    pub in_flight: Option<u32>,
+    /// Most that one transfer gets of a shared network.
+    pub most_per_transfer: Option<Bandwidth>,
+    /// What a node is.
+    pub node: Option<Node>,
+}
+
+/// What of a KV cache travels while its prompt is still being computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Overlap {
+    /// Nothing.
+    None,
+    /// The chunks before the last.
+    Chunk,
+    /// Layer after layer.
+    Layerwise,
+}
+
+/// Whether transfers slow each other down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contention {
+    /// No: each prefill instance has a link of its own, and receivers take all that comes.
+    None,
+    /// Yes: max-min fair shares at both ends.
+    Fair,
+}
+
+/// What a node is, for transfers that share the network.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// GPUs of a node.
+    pub gpus: u32,
+    /// Rate of all its network cards together; without it each GPU has a card of its own.
+    pub bandwidth: Option<Bandwidth>,
+    /// The link between GPUs of a node.
+    pub inside: Option<String>,
 }
 
 /// A link by name (`nvlink`, `pcie`, `nic`, `none`) or by its figures.

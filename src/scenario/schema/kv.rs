@@ -1,0 +1,47 @@
+//! Words of KV memory.
+
+use serde::Deserialize;
+
+/// How many KV blocks a sequence is given where it decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KvReserve {
+    /// Those of its prompt, then one at a time.
+    Paged,
+    /// At once for its prompt and the longest output the client allows.
+    MaxOutput,
+    /// At once for what it will need, known by an oracle.
+    Oracle,
+}
+
+/// What becomes of a sequence that loses its KV blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preemption {
+    /// It is computed again where it was.
+    Recompute,
+    /// Its KV cache moves to host memory and back.
+    Swap,
+    /// It is computed again on a prefill instance.
+    ReturnToPrefill,
+}
+
+/// When decode blocks are reserved, when the KV cache travels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reservation {
+    /// When the prompt is done.
+    AtHandoff,
+    /// At arrival.
+    Early,
+}
+
+/// Which prompts are computed on a decode instance instead of the prefill pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkipPrefill {
+    /// Those of fewer tokens.
+    pub below: Option<u32>,
+    /// All, while so many prompts are on the prefill instance that the router would take.
+    pub at_queue: Option<u64>,
+}
