@@ -13,6 +13,7 @@
 
 mod cases;
 mod small;
+mod splitwise;
 
 use std::path::PathBuf;
 
