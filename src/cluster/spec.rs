@@ -38,6 +38,8 @@ pub struct KvSpec {
     pub watermark_blocks: u64,
     /// Bytes per token over all layers and ranks: what a KV transfer carries.
     pub bytes_per_token: u64,
+    /// Whether prompt blocks stay cached after use, for prompts that start alike. Of no effect on decode pools.
+    pub prefix_cache: bool,
 }
 
 /// One pool of equal instances.

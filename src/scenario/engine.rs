@@ -22,6 +22,8 @@ pub(super) struct Engine {
     pub(super) block_tokens: u32,
     pub(super) memory_fraction: f64,
     pub(super) kv_watermark: f64,
+    /// Whether prompt blocks stay cached.
+    pub(super) prefix_cache: bool,
     /// Who emits the first token when the KV cache travels.
     pub(super) first_token: FirstToken,
     /// Published coefficient set of the `polynomial` step-time model.
@@ -50,6 +52,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.9,
         kv_watermark: 0.0,
+        prefix_cache: true,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
@@ -66,6 +69,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.9,
         kv_watermark: 0.01,
+        prefix_cache: false,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
@@ -81,6 +85,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 1,
         memory_fraction: 0.88,
         kv_watermark: 0.0,
+        prefix_cache: true,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
@@ -98,6 +103,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.945,
         kv_watermark: 0.0,
+        prefix_cache: false,
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_queued", "least_queued"],
@@ -113,6 +119,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 1,
         memory_fraction: 1.0,
         kv_watermark: 0.0,
+        prefix_cache: false,
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_tokens", "least_tokens"],
@@ -142,6 +149,7 @@ impl Engine {
             memory_fraction: Some(self.memory_fraction),
             kv_watermark: Some(self.kv_watermark),
             kv_blocks: Some(KvBlocks::Fit),
+            prefix_cache: Some(self.prefix_cache),
         }
     }
 }

@@ -104,6 +104,7 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
     let mut collector = Collector::new(&config, system);
     let options = sim::Options {
         horizon: point.horizon,
+        prefixes: point.workload.prefixes(),
     };
     sim::simulate(
         system,
