@@ -91,18 +91,18 @@ pub fn sentences(report: &Report, pooled: &[Pooled]) -> Vec<String> {
     out
 }
 
-/// The systems at a point, best first: by attainment, or by mean E2E without a promise.
+/// The systems at a point, best first: by attainment, then (and without a promise, after the verdict) by mean E2E.
 fn ranked(pooled: &[Pooled], point: usize) -> Vec<&Pooled> {
-    let key = |p: &Pooled| {
-        p.mean("attainment").map_or_else(
-            || p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY),
-            |share| -share,
-        )
-    };
+    let e2e = |p: &Pooled| p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY);
     let mut here: Vec<&Pooled> = pooled.iter().filter(|p| p.point == point).collect();
-    here.sort_by(|a, b| a.state.cmp(&b.state).then(key(a).total_cmp(&key(b))));
-    if here.iter().all(|p| p.mean("attainment").is_some()) {
-        here.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    here.sort_by(|a, b| a.state.cmp(&b.state).then(e2e(a).total_cmp(&e2e(b))));
+    let missed = |p: &Pooled| p.mean("attainment").map(|share| 1.0 - share);
+    if here.iter().all(|p| missed(p).is_some()) {
+        let missed = |p: &Pooled| missed(p).unwrap_or(1.0);
+        here.sort_by(|a, b| {
+            let by_promise = missed(a).total_cmp(&missed(b));
+            by_promise.then(e2e(a).total_cmp(&e2e(b)))
+        });
     }
     here
 }
@@ -137,10 +137,11 @@ fn by_difference(report: &Report, point: usize, best: &Pooled, next: &Pooled) ->
         &report.systems[best.system].name,
         &report.systems[next.system].name,
     );
-    let (name, scale, unit, what) = if best.figures.contains_key("attainment") {
-        ("attainment", 100.0, "points", "good requests")
-    } else {
-        ("e2e_mean_ms", 1.0, "ms", "mean E2E")
+    let (name, scale, unit, what) = match best.mean("attainment") {
+        Some(share) if share > 0.0 => ("attainment", 100.0, "points", "good requests"),
+        // Two systems without a good request may still differ by hours.
+        Some(_) => ("e2e_mean_ms", 1.0, "ms", "no good requests, mean E2E"),
+        None => ("e2e_mean_ms", 1.0, "ms", "mean E2E"),
     };
     let Some(d) = difference(report, point, best.system, next.system, name) else {
         return format!("{a} and {b} share no seed, so they cannot be compared.");
@@ -302,7 +303,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// The words ` at 6 /s` for a sweep, nothing for a single point.
-fn at_point(report: &Report, point: usize) -> String {
+pub(super) fn at_point(report: &Report, point: usize) -> String {
     if report.axis.values.len() > 1 {
         format!(" at {}", report.axis.values[point].label)
     } else {
