@@ -14,10 +14,10 @@
 //!
 //! Not measured: latent attention, fused experts, sliding windows, and whatever an engine adds between kernels.
 
-pub mod check;
-//#[cfg(feature = "cuda")]
-//pub mod cuda;
 pub mod build;
+pub mod check;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod device;
 pub mod fake;
 mod float;

@@ -2,5 +2,11 @@
 //!
 //! The emulator is C++; without a C++ compiler the tests skip visibly.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panic and say what they skip"
+)]
+
 mod emulator;
 mod results;
