@@ -4,14 +4,13 @@
 //! an 8B model on an H100. Output lengths of 800 and 3,200 come at a quarter and a sixteenth of the rate, so
 //! that the token load stays equal. `stepping` is the slow twin on the first case.
 
-#![expect(missing_docs, reason = "criterion's macros generate undocumented functions")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pdsim::cluster::{
-    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvSpec, Observer, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec,
+    TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -39,7 +38,8 @@ fn requests(output_tokens: u32, rate: f64) -> Vec<RequestSpec> {
         .map(|_| {
             at -= (1.0 - rng.random::<f64>()).ln() / rate;
             RequestSpec {
-                arrival: SimTime::ZERO + SimDuration::from_secs_f64(at).unwrap(),
+                arrival: SimTime::ZERO
+                    + SimDuration::from_secs_f64(at).expect("arrivals are finite"),
                 input_tokens: 1024,
                 output_tokens,
                 max_output: output_tokens,
@@ -50,10 +50,22 @@ fn requests(output_tokens: u32, rate: f64) -> Vec<RequestSpec> {
 }
 
 fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> PoolSpec {
-    let decode = Terms { a: 8.0, b: 4e-5, c: 0.02 };
+    let decode = Terms {
+        a: 8.0,
+        b: 4e-5,
+        c: 0.02,
+    };
     let coefficients = Coefficients {
-        prefill: Terms { a: 8.0, b: 0.02, c: 1e-7 },
-        decode: DecodeTerms { small: decode, large: decode, large_batch_from: u32::MAX },
+        prefill: Terms {
+            a: 8.0,
+            b: 0.02,
+            c: 1e-7,
+        },
+        decode: DecodeTerms {
+            small: decode,
+            large: decode,
+            large_batch_from: u32::MAX,
+        },
         prefill_stage_overhead: 0.0,
         step_overhead: 0.0,
         step_overhead_per_token: 0.0,
@@ -65,10 +77,20 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         gpu: "h100-sxm".to_owned(),
         tp: 1,
         pp: 1,
-        latency: Arc::new(Polynomial::new(coefficients).unwrap()),
+        latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
         batch,
-        limits: StepLimits { max_step_tokens, max_step_prompts: 256, max_seqs: 256, max_decode_context: None },
-        kv: KvSpec { block_tokens: 16, blocks: Some(30_000), watermark_blocks: 300, bytes_per_token: 131_072 },
+        limits: StepLimits {
+            max_step_tokens,
+            max_step_prompts: 256,
+            max_seqs: 256,
+            max_decode_context: None,
+        },
+        kv: KvSpec {
+            block_tokens: 16,
+            blocks: Some(30_000),
+            watermark_blocks: 300,
+            bytes_per_token: 131_072,
+        },
     }
 }
 
@@ -79,7 +101,10 @@ fn system(pools: Vec<PoolSpec>) -> SystemSpec {
         prefill_router: RouterRule::LeastTokens,
         decode_router: RouterRule::LeastTokens,
         first_token: FirstToken::Prefill,
-        transfer: TransferSpec { base: SimDuration::from_ps(10_000_000), bytes_per_sec: 50e9 },
+        transfer: TransferSpec {
+            base: SimDuration::from_ps(10_000_000),
+            bytes_per_sec: 50e9,
+        },
         fast_forward: true,
     }
 }
@@ -101,7 +126,13 @@ fn disaggregated() -> SystemSpec {
 
 fn run(spec: &SystemSpec, requests: &[RequestSpec]) -> usize {
     let mut kept = Keep(Vec::with_capacity(requests.len()));
-    simulate(spec, requests.iter().copied(), Options::default(), &mut kept).unwrap();
+    simulate(
+        spec,
+        requests.iter().copied(),
+        Options::default(),
+        &mut kept,
+    )
+    .expect("the workload is ordered and nothing stalls");
     assert_eq!(kept.0.len(), requests.len());
     kept.0.len()
 }
@@ -109,19 +140,34 @@ fn run(spec: &SystemSpec, requests: &[RequestSpec]) -> usize {
 fn engine(c: &mut Criterion) {
     let mut group = c.benchmark_group("engine");
     group.throughput(Throughput::Elements(u64::from(REQUESTS)));
-    group.sample_size(20).measurement_time(Duration::from_secs(3));
+    group
+        .sample_size(20)
+        .measurement_time(Duration::from_secs(3));
     let base = requests(200, 40.0);
-    for (name, spec) in [("colocated", colocated()), ("4p4d", disaggregated()), ("chunked-512", chunked())] {
+    for (name, spec) in [
+        ("colocated", colocated()),
+        ("4p4d", disaggregated()),
+        ("chunked-512", chunked()),
+    ] {
         group.bench_function(format!("{name}/200"), |b| b.iter(|| run(&spec, &base)));
     }
     for (output, rate) in [(800, 10.0), (3200, 2.5)] {
         let load = requests(output, rate);
-        for (name, spec) in [("colocated", colocated()), ("4p4d", disaggregated()), ("chunked-512", chunked())] {
+        for (name, spec) in [
+            ("colocated", colocated()),
+            ("4p4d", disaggregated()),
+            ("chunked-512", chunked()),
+        ] {
             group.bench_function(format!("{name}/{output}"), |b| b.iter(|| run(&spec, &load)));
         }
     }
-    let stepping = SystemSpec { fast_forward: false, ..colocated() };
-    group.bench_function("colocated-stepping/200", |b| b.iter(|| run(&stepping, &base)));
+    let stepping = SystemSpec {
+        fast_forward: false,
+        ..colocated()
+    };
+    group.bench_function("colocated-stepping/200", |b| {
+        b.iter(|| run(&stepping, &base));
+    });
     group.finish();
 }
 

@@ -95,7 +95,12 @@ fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report,
     let outcome = sweep::run(experiment, args.threads(), &|| bar.inc(1));
     bar.finish_and_clear();
     let report = outcome?;
-    let files = report::write_all(folder, &report, &experiment.resolved)?;
+    let write = if experiment.output.charts {
+        report::write_all
+    } else {
+        report::write_data
+    };
+    let files = write(folder, &report, &experiment.resolved)?;
     if args.json {
         report::emit(&json(&report)?)?;
     } else {

@@ -38,12 +38,19 @@ impl Progression {
     /// How many steps, at most `limit`, fit into `budget`.
     #[must_use]
     pub fn steps_within(&self, budget: FineSum, limit: u64) -> u64 {
+        let step = |i: u64| u128::from(self.first.0) + u128::from(self.growth.0) * u128::from(i);
         let mut steps = self.estimate(budget).min(limit);
+        let mut sum = self.sum(steps);
         // The estimate is off by a step or two at most; the integers decide.
-        while self.sum(steps) > budget {
+        while sum > budget {
             steps -= 1;
+            sum -= step(steps);
         }
-        while steps < limit && self.sum(steps + 1) <= budget {
+        while steps < limit {
+            sum += step(steps);
+            if sum > budget {
+                break;
+            }
             steps += 1;
         }
         steps
@@ -51,14 +58,13 @@ impl Progression {
 
     /// The real root of `S_j = budget` in floating point.
     fn estimate(&self, budget: FineSum) -> u64 {
-        let (first, growth, budget) = (self.first.0 as f64, self.growth.0 as f64, budget as f64);
-        let steps = if growth == 0.0 {
-            budget / first
-        } else {
-            // growth/2 · j² + (first − growth/2) · j = budget, in the form that does not cancel.
-            let b = first - growth / 2.0;
-            2.0 * budget / (b + (b * b + 2.0 * growth * budget).sqrt())
-        };
+        // Whole picoseconds do for an estimate and convert to f64 in one instruction, which 128 bits do not.
+        let unit = f64::from(1u32 << FINE_BITS);
+        let budget = u64::try_from(budget >> FINE_BITS).unwrap_or(u64::MAX) as f64;
+        let (first, growth) = (self.first.0 as f64 / unit, self.growth.0 as f64 / unit);
+        // growth/2 · j² + (first − growth/2) · j = budget, in the form that does not cancel and holds for growth = 0 too.
+        let b = first - growth / 2.0;
+        let steps = 2.0 * budget / (b + (b * b + 2.0 * growth * budget).sqrt());
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,

@@ -1,5 +1,6 @@
 //! How a step ends: tokens come out, prompts are done, sequences leave.
 
+use super::decode_run::RunClock;
 use super::host::Host;
 use super::instance::{Batch, Instance, Job};
 use super::observer::{Gaps, Observer, StepFact};
@@ -107,6 +108,10 @@ impl Instance {
                 let first_end = if begins { clock.end_of(run, 1) } else { now };
                 let skip = u64::from(begins);
                 let first = Fine(run.first.0 + run.growth.0 * skip);
+                let since = RunClock {
+                    sum: clock.sum + run.sum(skip),
+                    ..*clock
+                };
                 clock.sum += run.sum(steps);
                 let gaps = Gaps {
                     first,
@@ -114,17 +119,17 @@ impl Instance {
                     count: steps - skip,
                     sequences: u64::from(n),
                 };
-                Some((gaps, begins.then_some(first_end)))
+                Some((since, gaps, begins.then_some(first_end)))
             }
             _ => None,
         };
         match unbroken {
-            Some((gaps, first_end)) => {
+            Some((since, gaps, first_end)) => {
                 if let Some(end) = first_end {
                     self.book_first_gaps(index, end, table, host);
                 }
                 if gaps.count > 0 {
-                    host.observer().gaps(&gaps);
+                    host.observer().gaps(&since, &gaps);
                 }
                 self.stages[index].batch.group.settled_at = now;
             }
@@ -154,11 +159,11 @@ impl Instance {
             if record.first_token == SimTime::NEVER {
                 record.first_token = end;
             } else {
-                host.observer().gap(end - record.last_token, 1);
+                host.observer().gap(record.last_token, end, 1);
             }
         }
         if settled > 0 {
-            host.observer().gap(end - group.settled_at, settled);
+            host.observer().gap(group.settled_at, end, settled);
         }
         group.settle(table, end);
     }
@@ -186,7 +191,7 @@ impl Instance {
             if live.record.first_token == SimTime::NEVER {
                 live.record.first_token = now;
             } else {
-                host.observer().gap(now - live.record.last_token, 1);
+                host.observer().gap(live.record.last_token, now, 1);
             }
             live.record.last_token = now;
             live.emitted += 1;

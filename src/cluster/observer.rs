@@ -1,8 +1,9 @@
 //! What the loop tells the outside: one no-op-default method per fact.
 
+use super::decode_run::{Progression, RunClock};
 use super::record::RequestRecord;
 use crate::ids::{InstanceId, RequestId};
-use crate::units::{Fine, SimDuration, SimTime};
+use crate::units::{Fine, SimTime};
 use crate::workload::RequestSpec;
 
 /// Steps of one batch on one pipeline stage, back to back: one step, or a run of decode steps.
@@ -43,6 +44,27 @@ pub struct Gaps {
     pub sequences: u64,
 }
 
+impl Gaps {
+    /// Those of the gaps that start at `window` or later, when the first starts at the instant of `since`.
+    #[must_use]
+    pub fn from_window(&self, since: &RunClock, window: SimTime) -> Self {
+        let run = Progression {
+            first: self.first,
+            growth: self.step,
+        };
+        if self.count == 0 || since.end_of(&run, 0) >= window {
+            return *self;
+        }
+        let skipped = since.started_before(&run, window, self.count);
+        let first = Fine(self.first.0 + self.step.0 * skipped);
+        Self {
+            first,
+            count: self.count - skipped,
+            ..*self
+        }
+    }
+}
+
 /// The state of one pool at an instant, with decode runs advanced to that instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolSample {
@@ -81,14 +103,14 @@ pub trait Observer {
         let _ = fact;
     }
 
-    /// Gaps between tokens of sequences that decoded without interruption.
-    fn gaps(&mut self, gaps: &Gaps) {
-        let _ = gaps;
+    /// Gaps between tokens of sequences that decoded without interruption, the first from the instant of `since`.
+    fn gaps(&mut self, since: &RunClock, gaps: &Gaps) {
+        let _ = (since, gaps);
     }
 
     /// One gap across an interruption (a prefill step, a hand-off, a preemption), for `sequences` sequences.
-    fn gap(&mut self, gap: SimDuration, sequences: u64) {
-        let _ = (gap, sequences);
+    fn gap(&mut self, from: SimTime, to: SimTime, sequences: u64) {
+        let _ = (from, to, sequences);
     }
 
     /// KV blocks of an instance were taken (positive) or given back (negative); `used` is the level after it.
@@ -151,12 +173,12 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         both!(self.0, self.1, stepped(fact));
     }
 
-    fn gaps(&mut self, gaps: &Gaps) {
-        both!(self.0, self.1, gaps(gaps));
+    fn gaps(&mut self, since: &RunClock, gaps: &Gaps) {
+        both!(self.0, self.1, gaps(since, gaps));
     }
 
-    fn gap(&mut self, gap: SimDuration, sequences: u64) {
-        both!(self.0, self.1, gap(gap, sequences));
+    fn gap(&mut self, from: SimTime, to: SimTime, sequences: u64) {
+        both!(self.0, self.1, gap(from, to, sequences));
     }
 
     fn kv_changed(&mut self, now: SimTime, instance: InstanceId, delta: i64, used: u64) {
@@ -190,5 +212,36 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
     fn finished(&mut self, now: SimTime) {
         both!(self.0, self.1, finished(now));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::FINE_BITS;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn a_window_drops_the_gaps_that_start_before_it(
+            (first, step, count) in (1u64..5000, 0u64..500, 0u64..40),
+            (origin, sum, window) in (0u64..3, 0u64..1000, 0u64..6),
+        ) {
+            let unit = 1 << (FINE_BITS - 4);
+            let gaps = Gaps { first: Fine(first * unit), step: Fine(step), count, sequences: 2 };
+            let since = RunClock { origin: SimTime::from_ps(origin), sum: u128::from(sum * unit) };
+            let mut start = since;
+            let mut left = Vec::new();
+            for i in 0..count {
+                let gap = gaps.first.0 + gaps.step.0 * i;
+                if start.end_of(&Progression::default(), 0) >= SimTime::from_ps(window) {
+                    left.push(gap);
+                }
+                start.sum += u128::from(gap);
+            }
+            let kept = gaps.from_window(&since, SimTime::from_ps(window));
+            let terms: Vec<u64> = (0..kept.count).map(|i| kept.first.0 + kept.step.0 * i).collect();
+            prop_assert_eq!(terms, left);
+        }
     }
 }

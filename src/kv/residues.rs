@@ -20,6 +20,9 @@ impl Residues {
     }
 
     /// The phase of a sequence that holds `context` tokens at step counter `steps`.
+    ///
+    /// # Panics
+    /// Never: a remainder of the block size, which is a `u32`, fits one.
     #[must_use]
     pub fn phase(&self, context: u64, steps: u64) -> u32 {
         let block = self.counts.len() as u64;
@@ -40,6 +43,9 @@ impl Residues {
     }
 
     /// Blocks needed by the one step that starts at step counter `steps`.
+    ///
+    /// # Panics
+    /// Never: a remainder of the block size fits an index.
     #[must_use]
     pub fn need_at(&self, steps: u64) -> u64 {
         let block = self.counts.len() as u64;
@@ -99,7 +105,7 @@ mod tests {
             for &context in &contexts {
                 residues.add(residues.phase(context, steps));
             }
-            let step_need = |i: u64| contexts.iter().filter(|&&c| (c + i) % u64::from(block) == 0).count() as u64;
+            let step_need = |i: u64| contexts.iter().filter(|&&c| (c + i).is_multiple_of(u64::from(block))).count() as u64;
             let (mut fits, mut left) = (0, free);
             while fits < limit && step_need(fits) <= left {
                 left -= step_need(fits);

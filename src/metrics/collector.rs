@@ -6,7 +6,7 @@ use super::histogram::Histogram;
 use super::records::Records;
 use super::result::{Attainment, Counts, RunMetrics};
 use super::series::{Point, Series};
-use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, SystemSpec};
+use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Gaps, Observer, PoolSample, StepFact};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
@@ -328,12 +328,15 @@ impl Observer for Collector {
         }
     }
 
-    fn gaps(&mut self, gaps: &Gaps) {
-        self.itl.record_gaps(gaps);
+    fn gaps(&mut self, since: &RunClock, gaps: &Gaps) {
+        self.itl
+            .record_gaps(&gaps.from_window(since, self.window_start));
     }
 
-    fn gap(&mut self, gap: SimDuration, sequences: u64) {
-        self.itl.record(gap, sequences);
+    fn gap(&mut self, from: SimTime, to: SimTime, sequences: u64) {
+        if from >= self.window_start {
+            self.itl.record(to - from, sequences);
+        }
     }
 
     fn kv_changed(&mut self, _now: SimTime, instance: InstanceId, _delta: i64, used: u64) {

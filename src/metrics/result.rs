@@ -208,7 +208,7 @@ pub struct RunMetrics {
     pub ttft: Option<Distribution>,
     /// Time per output token.
     pub tpot: Option<Distribution>,
-    /// Gaps between tokens, pooled over the whole run (warm-up included) from a histogram.
+    /// Gaps between tokens, those that start inside the measured window, from a histogram.
     pub itl: Option<Distribution>,
     /// End-to-end latency.
     pub e2e: Option<Distribution>,

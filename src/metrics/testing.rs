@@ -7,7 +7,7 @@ use rand::RngExt as _;
 
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
-    FirstToken, KvSpec, Outcome, PoolSpec, RequestRecord, Role, StepLimits, SystemSpec,
+    FirstToken, KvSpec, Outcome, PoolSpec, RequestRecord, Role, RunClock, StepLimits, SystemSpec,
     TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
@@ -185,12 +185,15 @@ pub(crate) fn drive(load: &Load, seed: u64, observer: &mut impl Observer) {
                 state[1].decoding -= 1;
                 observer.kv_changed(now, InstanceId::new(1), -20, state[1].decoding * 20);
                 if record.output_tokens > 1 {
-                    observer.gaps(&Gaps {
-                        first: Fine::from_secs_f64(record.tpot_secs().unwrap()),
-                        step: Fine(0),
-                        count: u64::from(record.output_tokens - 1),
-                        sequences: 1,
-                    });
+                    observer.gaps(
+                        &RunClock::start(record.first_token),
+                        &Gaps {
+                            first: Fine::from_secs_f64(record.tpot_secs().unwrap()),
+                            step: Fine(0),
+                            count: u64::from(record.output_tokens - 1),
+                            sequences: 1,
+                        },
+                    );
                 }
                 observer.ended(record);
             }

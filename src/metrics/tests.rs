@@ -1,8 +1,13 @@
 //! The collector on runs whose figures are known.
 
+use std::sync::Arc;
+
 use super::testing::{Load, simulate};
-use super::{Config, Slo, Warmup, Warning};
-use crate::units::SimDuration;
+use super::{Collector, Config, RunMetrics, Slo, Warmup, Warning};
+use crate::latency::fixed::Fixed;
+use crate::sim::{Options, simulate as simulate_for_real};
+use crate::units::{SimDuration, SimTime};
+use crate::workload::RequestSpec;
 
 #[test]
 fn mm1_waits_as_theory_says() {
@@ -139,5 +144,66 @@ fn the_series_keeps_512_to_1024_points_on_its_grid() {
         for (i, point) in series.points().iter().enumerate() {
             assert_eq!(point.time.as_ps(), i as u64 * interval);
         }
+    }
+}
+
+/// One prefill and one decode instance of the real engine, the KV pool of the latter tight.
+fn engine(fast_forward: bool, warmup: Warmup) -> RunMetrics {
+    let mut system = super::testing::system();
+    system.fast_forward = fast_forward;
+    for pool in &mut system.pools {
+        pool.latency = Arc::new(Fixed {
+            prefill: SimDuration::from_ms(5),
+            prefill_per_token: SimDuration::from_ps(40_000_000),
+            decode: SimDuration::from_ms(8),
+            decode_per_sequence: SimDuration::from_ps(100_000_000),
+        });
+        pool.limits.max_seqs = 64;
+        pool.kv.blocks = Some(700);
+    }
+    let requests = (0..800_u32).map(|i| RequestSpec {
+        arrival: SimTime::from_ps(u64::from(i) * 70_000_000_000 + u64::from(i % 7) * 999),
+        input_tokens: 200 + 131 * (i % 9),
+        output_tokens: 1 + 37 * (i % 11),
+        max_output: 1000,
+        class: 0,
+    });
+    let config = Config {
+        warmup,
+        ..Config::default()
+    };
+    let mut collector = Collector::new(&config, &system);
+    simulate_for_real(&system, requests, Options::default(), &mut collector).unwrap();
+    collector.into_metrics()
+}
+
+#[test]
+fn l13_little_holds_on_a_run_of_the_engine() {
+    let m = engine(true, Warmup::None);
+    assert!(m.little.exact, "{:?}", m.little);
+    assert!(m.little.mean_in_system > 5.0, "{:?}", m.little);
+    let sampled = m.little.mean_sampled.unwrap();
+    assert!(
+        (sampled / m.little.mean_in_system - 1.0).abs() < 0.05,
+        "{:?}",
+        m.little
+    );
+    assert_eq!(m.counts.done, 800);
+    // Every output token but the first of a request ends a gap.
+    let tokens: u64 = (0..800).map(|i| 37 * (i % 11)).sum();
+    assert_eq!(m.itl.unwrap().count, tokens);
+}
+
+#[test]
+fn l8_the_figures_of_a_run_do_not_depend_on_stepping() {
+    for warmup in [
+        Warmup::None,
+        Warmup::Requests(100),
+        Warmup::Time(SimDuration::from_ms(9001)),
+    ] {
+        let (fast, slow) = (engine(true, warmup), engine(false, warmup));
+        let json = |m: &RunMetrics| serde_json::to_string(m).unwrap();
+        assert_eq!(json(&fast), json(&slow));
+        assert!(fast.series.iter().eq(slow.series.iter()));
     }
 }

@@ -39,6 +39,16 @@ pub use terminal::{Style, emit, terminal, warnings};
 /// # Errors
 /// When the folder or a file cannot be written; the message names it.
 pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<PathBuf>, Error> {
+    let mut written = write_data(folder, report, resolved)?;
+    written.extend(charts::write(folder, report, &pool(report))?);
+    Ok(written)
+}
+
+/// Writes every file but the charts, as [`write_all`] does.
+///
+/// # Errors
+/// When the folder or a file cannot be written; the message names it.
+pub fn write_data(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<PathBuf>, Error> {
     file::create_folder(folder)?;
     let path = |name: &str| folder.join(name);
     let pooled = pool(report);
@@ -58,6 +68,5 @@ pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<P
     } else {
         file::remove_stale(&path("requests.csv"))?;
     }
-    written.extend(charts::write(folder, report, &pooled)?);
     Ok(written)
 }

@@ -88,14 +88,15 @@ static ENGINES: [Engine; 5] = [
     Engine {
         name: "distserve",
         source: "DistServe evaluation scripts: prefill batches of 128 requests and 8192 tokens, decode batches of 1024 requests and \
-                 65536 context tokens, block size 16, gpu_memory_utilization 0.9; the prefill instance emits the first token",
+                 65536 context tokens, block size 16; memory fraction such that OPT-13B on one A100-80G has the 66,144 KV tokens that its \
+                 simulator tabulates; the prefill instance emits the first token",
         chunk_budget: 2048,
         max_step_tokens: 8192,
         max_step_prompts: 128,
         max_seqs: 1024,
         max_decode_context: Limit::AtMost(65536),
         block_tokens: 16,
-        memory_fraction: 0.9,
+        memory_fraction: 0.945,
         kv_watermark: 0.0,
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",

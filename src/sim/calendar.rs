@@ -27,6 +27,9 @@ impl Calendar {
     }
 
     /// Sets when `lane` fires next; [`SimTime::NEVER`] for not at all.
+    ///
+    /// # Panics
+    /// When `lane` is not below the number of lanes.
     pub fn set(&mut self, lane: usize, at: SimTime) {
         let mut node = self.leaves + lane;
         let lane = u32::try_from(lane).expect("lanes are instances and links, far fewer than 2^32");

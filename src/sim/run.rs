@@ -89,7 +89,8 @@ pub fn simulate<O: Observer>(
     let mut count = 0;
     let mut samples = Vec::new();
     let horizon = options.horizon.unwrap_or(SimTime::NEVER);
-    loop {
+    // Whether something was still to come when the horizon was reached: the run then ends at the horizon.
+    let cut = loop {
         let arrival = next
             .as_ref()
             .map_or(SimTime::NEVER, |request| request.arrival);
@@ -99,7 +100,7 @@ pub fn simulate<O: Observer>(
         let at = engine.calendar.next().0.min(arrival);
         sample_until(&mut engine, &cluster, at.min(horizon), &mut samples);
         if at == SimTime::NEVER || at > horizon {
-            break;
+            break at != SimTime::NEVER;
         }
         if at.as_ps() == SimTime::NEVER.as_ps() - 1 {
             return Err(Error::ClockOverflow);
@@ -115,8 +116,8 @@ pub fn simulate<O: Observer>(
         // Routing may have cut decode runs at this very instant.
         drain(&mut engine, &mut cluster);
         cluster.form(&mut engine);
-    }
-    finish(&mut engine, &mut cluster, options.horizon)
+    };
+    finish(&mut engine, &mut cluster, cut.then_some(horizon))
 }
 
 /// Fires every lane that is due now.
@@ -150,18 +151,17 @@ fn finish<O: Observer>(
     cluster: &mut Cluster,
     horizon: Option<SimTime>,
 ) -> Result<SimTime, Error> {
+    if let Some(horizon) = horizon {
+        engine.now = horizon;
+        cluster.stop(engine);
+    }
     let stuck = cluster.stuck();
-    if let (Some(&first), None) = (stuck.first(), horizon) {
-        let at_s = format!("{:.6}", engine.now.as_secs_f64());
+    if let Some(first) = stuck.first() {
         return Err(Error::Stalled {
             stuck: stuck.len(),
             first: first.to_string(),
-            at_s,
+            at_s: format!("{:.6}", engine.now.as_secs_f64()),
         });
-    }
-    if let (false, Some(horizon)) = (stuck.is_empty(), horizon) {
-        engine.now = horizon;
-        cluster.stop(engine);
     }
     engine.observer.finished(engine.now);
     Ok(engine.now)

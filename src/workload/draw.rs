@@ -33,6 +33,12 @@ pub(crate) fn gamma(rng: &mut Rng, cv: f64) -> f64 {
     gamma_from_shape(rng, shape + 1.0) * power / shape
 }
 
+/// Draws a Weibull variate of mean 1 and the given shape by inversion.
+pub(crate) fn weibull(rng: &mut Rng, shape: f64) -> f64 {
+    let scale = 1.0 / libm::tgamma(1.0 + 1.0 / shape);
+    scale * libm::pow(exponential(rng), 1.0 / shape)
+}
+
 /// Draws a gamma variate of the given shape (at least 1) and scale 1.
 fn gamma_from_shape(rng: &mut Rng, shape: f64) -> f64 {
     let d = shape - 1.0 / 3.0;

@@ -1,17 +1,15 @@
 //! Workloads: where a simulation's requests come from.
 
-use std::sync::Arc;
-
 use crate::rng::{self, Rng};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
 use crate::workload::RequestSpec;
 use crate::workload::arrivals::ArrivalProcess;
-use crate::workload::error::{WorkloadError, positive};
+use crate::workload::error::WorkloadError;
 use crate::workload::lengths::LengthModel;
 use crate::workload::trace::Trace;
 
 /// Longest expected span of a workload in seconds: half the clock's range of 213 days.
-const MAX_SPAN_S: f64 = 107.0 * 86_400.0;
+pub(crate) const MAX_SPAN_S: f64 = 107.0 * 86_400.0;
 
 /// A generated workload: an arrival process and a length model, ended by a count, a duration, or both.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,13 +31,7 @@ pub struct Workload(Source);
 #[derive(Debug, Clone)]
 enum Source {
     Generated(Generated),
-    Recorded {
-        requests: Arc<[RequestSpec]>,
-        /// Mean rate as recorded, in requests per second; none for a trace without a span.
-        recorded_rate: Option<f64>,
-        /// All arrivals are multiplied by this.
-        time_scale: f64,
-    },
+    Recorded(Trace),
 }
 
 impl Workload {
@@ -81,11 +73,7 @@ impl Workload {
     /// Replays a recorded trace.
     #[must_use]
     pub fn recorded(trace: &Trace) -> Self {
-        Self(Source::Recorded {
-            recorded_rate: trace.rate(),
-            requests: Arc::clone(&trace.requests),
-            time_scale: 1.0,
-        })
+        Self(Source::Recorded(trace.clone()))
     }
 
     /// Streams the requests in order of arrival, in constant memory.
@@ -96,17 +84,7 @@ impl Workload {
     pub fn stream(&self, seed: u64) -> Box<dyn Iterator<Item = RequestSpec> + Send> {
         match &self.0 {
             Source::Generated(workload) => Box::new(workload.stream(seed)),
-            Source::Recorded {
-                requests,
-                time_scale,
-                ..
-            } => {
-                let (requests, scale) = (Arc::clone(requests), *time_scale);
-                Box::new((0..requests.len()).map(move |i| RequestSpec {
-                    arrival: scaled(requests[i].arrival, scale),
-                    ..requests[i]
-                }))
-            }
+            Source::Recorded(trace) => trace.stream(),
         }
     }
 
@@ -119,41 +97,14 @@ impl Workload {
     /// When `rate` is not a finite number above 0, or the stretched workload does not fit the clock, or a trace has
     /// no span to stretch.
     pub fn with_rate(&self, rate: f64) -> Result<Self, WorkloadError> {
-        positive("rate", rate)?;
         match &self.0 {
             Source::Generated(workload) => Self::generated(Generated {
-                arrivals: workload.arrivals.with_rate(rate)?,
+                arrivals: workload.arrivals.clone().with_rate(rate)?,
                 ..workload.clone()
             }),
-            Source::Recorded {
-                requests,
-                recorded_rate,
-                ..
-            } => {
-                let recorded = recorded_rate.ok_or_else(|| {
-                    WorkloadError::new(
-                        "rate",
-                        rate,
-                        "no rate, since all requests of this trace arrive at once",
-                    )
-                })?;
-                let time_scale = recorded / rate;
-                let last = requests
-                    .last()
-                    .map_or(SimTime::ZERO, |request| request.arrival);
-                if last.as_secs_f64() * time_scale > MAX_SPAN_S {
-                    return Err(WorkloadError::new(
-                        "rate",
-                        rate,
-                        "a rate at which the trace lasts at most 107 days",
-                    ));
-                }
-                Ok(Self(Source::Recorded {
-                    requests: Arc::clone(requests),
-                    recorded_rate: *recorded_rate,
-                    time_scale,
-                }))
-            }
+            Source::Recorded(trace) => trace
+                .with_rate(rate)
+                .map(|trace| Self(Source::Recorded(trace))),
         }
     }
 
@@ -162,11 +113,7 @@ impl Workload {
     pub fn rate(&self) -> Option<f64> {
         match &self.0 {
             Source::Generated(workload) => Some(workload.arrivals.rate()),
-            Source::Recorded {
-                recorded_rate,
-                time_scale,
-                ..
-            } => recorded_rate.map(|rate| rate / time_scale),
+            Source::Recorded(trace) => trace.rate(),
         }
     }
 
@@ -178,14 +125,24 @@ impl Workload {
                 None => workload.requests,
                 Some(_) => None,
             },
-            Source::Recorded { requests, .. } => Some(requests.len() as u64),
+            Source::Recorded(trace) => Some(trace.len()),
         }
     }
 
     /// Whether the workload replays a trace, so that another seed changes nothing.
     #[must_use]
     pub const fn is_recorded(&self) -> bool {
-        matches!(self.0, Source::Recorded { .. })
+        matches!(self.0, Source::Recorded(_))
+    }
+
+    /// Why a stream ended before the workload did, if one did: a long trace whose file has changed since it was scanned.
+    /// A run that used the workload is then not to be trusted.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        match &self.0 {
+            Source::Generated(_) => None,
+            Source::Recorded(trace) => trace.failure(),
+        }
     }
 }
 
@@ -216,7 +173,7 @@ impl Generated {
 }
 
 /// Stretches an instant; exact at scale 1.
-fn scaled(at: SimTime, scale: f64) -> SimTime {
+pub(crate) fn scaled(at: SimTime, scale: f64) -> SimTime {
     if (scale - 1.0).abs() < f64::EPSILON {
         return at;
     }

@@ -9,6 +9,7 @@ mod error;
 mod generate;
 pub mod lengths;
 mod request;
+pub mod stats;
 pub mod trace;
 
 pub use arrivals::ArrivalProcess;

@@ -5,7 +5,14 @@
 //! context cap, the least-queued router, a large-batch coefficient set, unlimited KV memory and an instant hand-off. Its `output_tokens`
 //! do not count the token of the prefill, so this test asks for one more.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panic and say what they skip"
+)]
+
 mod cases;
+mod small;
 
 use std::path::PathBuf;
 

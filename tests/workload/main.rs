@@ -9,6 +9,7 @@
 mod named_lengths;
 mod real_traces;
 mod sample_trace;
+mod samples;
 
 use std::path::{Path, PathBuf};
 

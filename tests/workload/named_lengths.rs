@@ -15,8 +15,7 @@ fn pairs(file: &str) -> Option<Vec<(u32, u32)>> {
     let trace = read_trace(&path, &ReadOptions::default()).unwrap();
     Some(
         trace
-            .requests
-            .iter()
+            .stream()
             .map(|request| (request.input_tokens, request.output_tokens))
             .collect(),
     )

@@ -10,7 +10,7 @@ use crate::workload::error::{WorkloadError, positive};
 ///
 /// The first request arrives one gap after time zero. Gaps are drawn at unit rate and divided by the rate, so that
 /// one seed gives the same pattern, stretched, at every rate.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum ArrivalProcess {
     /// Equal gaps of 1/rate.
     Constant {
@@ -68,7 +68,7 @@ impl ArrivalProcess {
 
     /// Streams the arrivals in order, in constant memory; ends only at the end of the clock's range.
     pub(crate) fn times(&self, rng: Rng) -> impl Iterator<Item = SimTime> + Send + use<> {
-        renewal::Renewal::new(*self, rng)
+        renewal::Renewal::new(self.clone(), rng)
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     use crate::rng::stream;
     use crate::units::PS_PER_S;
 
-    fn gaps(process: ArrivalProcess, seed: u64, n: usize) -> Vec<f64> {
+    fn gaps(process: &ArrivalProcess, seed: u64, n: usize) -> Vec<f64> {
         let mut last = SimTime::ZERO;
         process
             .times(stream(seed, "arrivals"))
@@ -107,8 +107,8 @@ mod tests {
             ArrivalProcess::Poisson { rate: 1.0 },
             ArrivalProcess::Gamma { rate: 1.0, cv: 2.5 },
         ] {
-            let slow = gaps(process, 3, 1000);
-            let fast = gaps(process.with_rate(8.0).unwrap(), 3, 1000);
+            let slow = gaps(&process, 3, 1000);
+            let fast = gaps(&process.with_rate(8.0).unwrap(), 3, 1000);
             for (a, b) in slow.iter().zip(&fast) {
                 // One picosecond of rounding in each gap.
                 assert!((a - b * 8.0).abs() <= 9e-12, "{a} against {b}");
@@ -126,7 +126,7 @@ mod tests {
             },
         ] {
             let n = 200_000;
-            let span: f64 = gaps(process, 11, n).iter().sum();
+            let span: f64 = gaps(&process, 11, n).iter().sum();
             assert!(
                 (n as f64 / span / 20.0 - 1.0).abs() < 0.025,
                 "{process:?}: {}",

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::workload::error::WorkloadError;
 use crate::workload::trace::format::Format;
 
 /// A trace that cannot be used.
@@ -53,6 +54,15 @@ pub enum TraceError {
         /// Dropped rows by reason.
         dropped: String,
     },
+    /// The file is no longer what it was when it was scanned.
+    #[error("{path}: the trace changed while it was in use", path = path.display())]
+    Changed {
+        /// The trace.
+        path: PathBuf,
+    },
+    /// A read option holds an impossible value.
+    #[error("{0}")]
+    Options(#[from] WorkloadError),
     /// The span does not fit the clock.
     #[error(
         "{path}: the first and the last arrival are more than 106 days apart when read as {format}; check the unit of the times or choose the format by name",
@@ -85,6 +95,17 @@ impl Fault {
             seen: short(seen),
             expected: expected.into(),
         }
+    }
+}
+
+impl Fault {
+    /// Makes the fault of input that cannot be read on, at `line`.
+    pub(crate) fn io(line: u64, error: &io::Error) -> Self {
+        Self::new(
+            line,
+            &error.to_string(),
+            "readable data to the end of the file",
+        )
     }
 }
 
@@ -122,6 +143,12 @@ impl TraceError {
             path: path.to_owned(),
             seen,
             known: Format::names().collect::<Vec<_>>().join(", "),
+        }
+    }
+
+    pub(crate) fn changed(path: &Path) -> Self {
+        Self::Changed {
+            path: path.to_owned(),
         }
     }
 

@@ -1,53 +1,12 @@
-//! Azure LLM inference traces: `TIMESTAMP,ContextTokens,GeneratedTokens`.
-//!
-//! The 2023 release has naive times with seven decimals (`2023-11-16 18:17:03.9799600`); a UTC offset, as in the 2024
-//! release, is understood too. Naive times are taken as UTC.
-
-use std::io::BufRead;
+//! Calendar times.
 
 use crate::units::PS_PER_S;
-use crate::workload::trace::columns::{Columns, whole};
-use crate::workload::trace::decimal::picoseconds;
-use crate::workload::trace::error::Fault;
-use crate::workload::trace::{Row, Rows};
+use crate::workload::trace::parse::columns::whole;
+use crate::workload::trace::parse::decimal::picoseconds;
 
-/// The columns that must be there, in lower case.
-pub(crate) const COLUMNS: [&str; 3] = ["timestamp", "contexttokens", "generatedtokens"];
-
-/// Reads an Azure trace.
-pub(crate) struct Azure {
-    columns: Columns,
-}
-
-impl Azure {
-    /// Reads the header.
-    pub(crate) fn new(input: Box<dyn BufRead>) -> Result<Self, Fault> {
-        let columns = Columns::new(input, &COLUMNS, &[])?;
-        Ok(Self { columns })
-    }
-}
-
-impl Rows for Azure {
-    fn next_row(&mut self) -> Result<Option<Row>, Fault> {
-        if !self.columns.advance()? {
-            return Ok(None);
-        }
-        let field = self.columns.field(0)?;
-        let at_ps = instant(field).ok_or_else(|| {
-            self.columns
-                .fault(0, field, "a time such as 2023-11-16 18:17:03.9799600")
-        })?;
-        Ok(Some(Row {
-            at_ps,
-            input_tokens: self.columns.tokens(1)?,
-            output_tokens: self.columns.tokens(2)?,
-            class: 0,
-        }))
-    }
-}
-
-/// Parses `YYYY-MM-DD hh:mm:ss[.fraction][Z|±hh:mm]` into picoseconds since 1970-01-01 UTC.
-pub(crate) fn instant(text: &[u8]) -> Option<i128> {
+/// Parses `YYYY-MM-DD hh:mm:ss[.fraction][Z|±hh:mm]` into picoseconds since 1970-01-01 UTC, and whether
+/// there was a zone.
+pub(crate) fn instant(text: &[u8]) -> Option<(i128, bool)> {
     let (date, time) = (text.get(..10)?, text.get(11..)?);
     if !matches!(text[10], b' ' | b'T') || time.get(2) != Some(&b':') || time.get(5) != Some(&b':')
     {
@@ -65,7 +24,8 @@ pub(crate) fn instant(text: &[u8]) -> Option<i128> {
     }
     let seconds =
         days(date)? * 86_400 + i64::from(hour * 3600 + minute * 60) - offset(&rest[zone_at..])?;
-    Some(i128::from(seconds) * i128::from(PS_PER_S) + second)
+    let at = i128::from(seconds) * i128::from(PS_PER_S) + second;
+    Some((at, zone_at < rest.len()))
 }
 
 /// Days from 1970-01-01 to a Gregorian date `YYYY-MM-DD`.
@@ -117,6 +77,7 @@ mod tests {
 
     #[test]
     fn times_are_exact_to_their_last_digit() {
+        let instant = |text: &[u8]| instant(text).map(|(at, _)| at);
         assert_eq!(instant(b"1970-01-01 00:00:00"), Some(0));
         assert_eq!(instant(b"2000-03-01 00:00:00"), Some(951_868_800 * S));
         assert_eq!(
@@ -128,6 +89,8 @@ mod tests {
             Some(1_715_299_200 * S + 9_930_000_000)
         );
         assert_eq!(instant(b"2024-05-10T00:00:00Z"), Some(1_715_299_200 * S));
+        assert!(super::instant(b"2024-05-10 00:00:00Z").unwrap().1);
+        assert!(!super::instant(b"2024-05-10 00:00:00").unwrap().1);
     }
 
     #[test]

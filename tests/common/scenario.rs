@@ -1,0 +1,256 @@
+//! Random scenarios: small clusters under every policy, with the numbers chosen so that things collide.
+//!
+//! Half of the scenarios live on a grid of 5 ms, so that arrivals, step ends, transfer ends and samples meet at the same
+//! picosecond again and again; the other half has odd picoseconds and slopes below one.
+
+use std::sync::{Arc, LazyLock};
+
+use pdsim::cluster::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+use pdsim::hardware::gpu;
+use pdsim::kv::blocks_for;
+use pdsim::latency::LatencyModel;
+use pdsim::latency::compose::{Formats, Overhead};
+use pdsim::latency::fixed::Fixed;
+use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
+use pdsim::latency::roofline::{Efficiency, roofline};
+use pdsim::model::{Parallelism, model};
+use pdsim::policy::batch::BatchRule;
+use pdsim::policy::router::RouterRule;
+use pdsim::units::{SimDuration, SimTime};
+use pdsim::workload::RequestSpec;
+
+use crate::model::Pieces;
+use crate::pick::Pick;
+
+/// One simulation to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    /// The system.
+    pub(crate) spec: SystemSpec,
+    /// The requests, in order of arrival.
+    pub(crate) requests: Vec<RequestSpec>,
+}
+
+/// Which kind of numbers the times are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// Multiples of 5 ms.
+    Round,
+    /// Any picosecond.
+    Odd,
+}
+
+const ROUTERS: [RouterRule; 3] = [
+    RouterRule::RoundRobin,
+    RouterRule::LeastTokens,
+    RouterRule::LeastQueued,
+];
+const RULES: [BatchRule; 2] = [BatchRule::PrefillFirst, BatchRule::DecodeFirst];
+
+impl Scenario {
+    /// The scenario of `seed`.
+    pub(crate) fn random(seed: u64) -> Self {
+        let pick = &mut Pick::new(seed, "scenario");
+        let times = pick.of(&[Times::Round, Times::Odd]);
+        let requests = requests(pick, times);
+        let spec = SystemSpec {
+            name: format!("scenario-{seed}"),
+            pools: pools(pick, times, &requests),
+            prefill_router: pick.of(&ROUTERS),
+            decode_router: pick.of(&ROUTERS),
+            first_token: pick.of(&[FirstToken::Prefill, FirstToken::Decode]),
+            transfer: TransferSpec {
+                base: span(pick, times, 40),
+                bytes_per_sec: pick.of(&[f64::INFINITY, 1e5, 4e3, 333.0]),
+            },
+            fast_forward: true,
+        };
+        Self { spec, requests }
+    }
+
+    /// The same, stepping every token or not.
+    pub(crate) fn spec_with(&self, fast_forward: bool) -> SystemSpec {
+        SystemSpec {
+            fast_forward,
+            ..self.spec.clone()
+        }
+    }
+}
+
+/// A span of up to `most` ms, often zero.
+fn span(pick: &mut Pick, times: Times, most: u64) -> SimDuration {
+    if most == 0 || pick.chance(30) {
+        return SimDuration::ZERO;
+    }
+    match times {
+        Times::Round => SimDuration::from_ms(5 * pick.from(0, most / 5)),
+        Times::Odd => SimDuration::from_ps(pick.from(1, most * 1_000_000_000)),
+    }
+}
+
+fn requests(pick: &mut Pick, times: Times) -> Vec<RequestSpec> {
+    let count = pick.from(1, 50);
+    let longest_prompt = pick.of(&[1, 3, 8, 40, 150, 400]);
+    let longest_output = pick.of(&[1, 2, 5, 30, 120, 500]);
+    let gap = pick.of(&[0, 5, 20, 60, 200]);
+    let mut arrival = SimTime::ZERO;
+    let mut all = Vec::new();
+    for _ in 0..count {
+        if !pick.chance(35) {
+            arrival = arrival.saturating_add(span(pick, times, gap));
+        }
+        let output_tokens = if pick.chance(20) {
+            1
+        } else {
+            pick.small(1, longest_output)
+        };
+        all.push(RequestSpec {
+            arrival,
+            input_tokens: if pick.chance(20) {
+                1
+            } else {
+                pick.small(1, longest_prompt)
+            },
+            output_tokens,
+            max_output: output_tokens + pick.small(0, 50),
+            class: u16::try_from(pick.from(0, 3)).unwrap(),
+        });
+    }
+    all
+}
+
+fn pools(pick: &mut Pick, times: Times, requests: &[RequestSpec]) -> Vec<PoolSpec> {
+    if pick.chance(45) {
+        return vec![pool(pick, times, requests, Role::Both)];
+    }
+    let mut pools = Vec::new();
+    for role in [Role::Prefill, Role::Decode] {
+        for _ in 0..pick.of(&[1, 1, 2]) {
+            pools.push(pool(pick, times, requests, role));
+        }
+    }
+    pools
+}
+
+fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> PoolSpec {
+    let pp = pick.of(&[1, 1, 1, 1, 2, 3, 4]);
+    PoolSpec {
+        name: format!("{role:?}").to_lowercase(),
+        role,
+        instances: pick.small(1, 3),
+        gpu: "none".to_owned(),
+        tp: 1,
+        pp,
+        latency: latency(pick, times, pp),
+        batch: pick.of(&RULES),
+        limits: StepLimits {
+            max_step_tokens: pick.of(&[1, 3, 16, 64, 256, 2048, u32::MAX]),
+            max_step_prompts: pick.of(&[1, 2, 4, u32::MAX]),
+            max_seqs: pick.of(&[1, 2, 3, 8, u32::MAX, u32::MAX]),
+            max_decode_context: if pick.chance(25) {
+                Some(pick.from(1, 700))
+            } else {
+                None
+            },
+        },
+        kv: kv(pick, requests),
+    }
+}
+
+fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
+    let block_tokens = pick.of(&[1, 2, 3, 4, 8, 16, 32]);
+    let whole = |r: &RequestSpec| {
+        blocks_for(
+            u64::from(r.input_tokens + r.output_tokens - 1),
+            block_tokens,
+        )
+    };
+    let largest = requests.iter().map(whole).max().unwrap_or(1);
+    let all: u64 = requests.iter().map(whole).sum();
+    let blocks = match pick.from(0, 9) {
+        0 | 1 => None,
+        // Tight: preemption storms.
+        2..=4 => Some(largest + pick.from(0, 3)),
+        5 | 6 => Some(largest + pick.from(0, largest)),
+        7 => Some(largest.max(all / 4)),
+        // Loose.
+        8 => Some(all + 10),
+        // Too small for some: rejections.
+        _ => Some((largest / 2).max(1)),
+    };
+    KvSpec {
+        block_tokens,
+        blocks,
+        watermark_blocks: pick.of(&[0, 0, 1, 5]),
+        bytes_per_token: pick.of(&[0, 1, 100]),
+    }
+}
+
+fn latency(pick: &mut Pick, times: Times, pp: u32) -> Arc<dyn LatencyModel> {
+    match (times, pick.from(0, 9)) {
+        // No time at all: every step lasts the least possible.
+        (_, 0) => Arc::new(Fixed::default()),
+        (Times::Round, _) => Arc::new(Fixed {
+            prefill: SimDuration::from_ms(pick.of(&[0, 5, 10, 20])),
+            prefill_per_token: SimDuration::from_ms(pick.of(&[0, 0, 5])),
+            decode: SimDuration::from_ms(pick.of(&[5, 5, 10, 20])),
+            decode_per_sequence: SimDuration::from_ms(pick.of(&[0, 0, 5])),
+        }),
+        (Times::Odd, 1..=3) => Arc::new(Fixed {
+            prefill: span(pick, times, 30),
+            prefill_per_token: span(pick, times, 1),
+            decode: span(pick, times, 20),
+            decode_per_sequence: span(pick, times, 1),
+        }),
+        (Times::Odd, 4 | 5) => Arc::new(polynomial(pick)),
+        (Times::Odd, 6) => Arc::clone(&ROOFLINES[pp as usize - 1]),
+        (Times::Odd, _) => Arc::new(Pieces {
+            knot: pick.of(&[1, 2, 7, 16, 100, 1000]),
+            pieces: pick.from(1, 40),
+            base: pick.of(&[1, 1 << 16, 1 << 30, 1 << 40, 123_456_789_012]),
+            slope: pick.of(&[0, 1, 1 << 15, 1 << 20, 987_654_321]),
+            per_token: span(pick, times, 1),
+        }),
+    }
+}
+
+/// A real model on a real GPU, by pipeline-parallel degree.
+static ROOFLINES: LazyLock<[Arc<dyn LatencyModel>; 4]> = LazyLock::new(|| {
+    let of = |pp| -> Arc<dyn LatencyModel> {
+        let (model, gpu) = (model("llama-3.1-8b").unwrap(), gpu("h100-sxm").unwrap());
+        let cut = Parallelism {
+            pp,
+            ..Parallelism::SINGLE
+        };
+        let made = roofline(
+            &model,
+            &gpu,
+            cut,
+            Formats::BF16,
+            Efficiency::default(),
+            Overhead::NONE,
+        );
+        Arc::new(made.unwrap())
+    };
+    [of(1), of(2), of(3), of(4)]
+});
+
+fn polynomial(pick: &mut Pick) -> Polynomial {
+    let mut terms = || Terms {
+        a: 10.0 * pick.unit(),
+        b: 0.01 * pick.unit(),
+        c: 0.0001 * pick.unit(),
+    };
+    let coefficients = Coefficients {
+        prefill: terms(),
+        decode: DecodeTerms {
+            small: terms(),
+            large: terms(),
+            large_batch_from: 4,
+        },
+        prefill_stage_overhead: 0.5,
+        step_overhead: 1.0,
+        step_overhead_per_token: 0.0001,
+    };
+    Polynomial::new(coefficients).unwrap()
+}

@@ -1,0 +1,108 @@
+//! L13: Little's law on the numbers of every run, and per phase at every sample.
+
+use pdsim::cluster::{Outcome, RequestRecord, Role, SystemSpec};
+use pdsim::metrics::{Collector, Config};
+use pdsim::sim::{Options, simulate};
+use pdsim::units::SimTime;
+
+use crate::facts::Facts;
+use crate::scenario::Scenario;
+
+#[test]
+fn l13_mean_in_system_is_rate_times_mean_sojourn() {
+    for seed in 11_000_000..11_000_200 {
+        let scenario = Scenario::random(seed);
+        let spec = scenario.spec_with(true);
+        let end = simulate(
+            &spec,
+            scenario.requests.iter().copied(),
+            Options::default(),
+            &mut (),
+        )
+        .unwrap();
+        let half = SimTime::from_ps(end.as_ps() / 2);
+        for horizon in [None, Some(half)] {
+            let mut collector = Collector::new(&Config::default(), &spec);
+            simulate(
+                &spec,
+                scenario.requests.iter().copied(),
+                Options { horizon },
+                &mut collector,
+            )
+            .unwrap();
+            let metrics = collector.into_metrics();
+            assert!(
+                metrics.little.exact,
+                "L13, seed {seed}: {:?}",
+                metrics.little
+            );
+        }
+    }
+}
+
+/// Requests that the records place in each phase of pools of `role` at `now`: (before prefill end, handing off, decoding).
+fn expected(
+    spec: &SystemSpec,
+    records: &[RequestRecord],
+    role: Role,
+    now: SimTime,
+) -> (u64, u64, u64) {
+    let roles: Vec<Role> = spec
+        .pools
+        .iter()
+        .flat_map(|pool| std::iter::repeat_n(pool.role, pool.instances as usize))
+        .collect();
+    let within = |from: SimTime, to: SimTime| u64::from(from <= now && now < to);
+    let mut counts = (0, 0, 0);
+    for r in records.iter().filter(|r| r.outcome == Outcome::Done) {
+        let on = roles[r.prefill_instance.unwrap().index()];
+        if on == role {
+            counts.0 += within(r.routed, r.prefill_end);
+        }
+        if on == Role::Prefill && r.decode_instance.is_some() {
+            counts.1 += u64::from(role == Role::Prefill) * within(r.prefill_end, r.transfer_end);
+            counts.2 += u64::from(role == Role::Decode) * within(r.transfer_end, r.last_token);
+        } else if on == Role::Both && role == Role::Both {
+            counts.2 += within(r.prefill_end, r.last_token);
+        }
+    }
+    counts
+}
+
+#[test]
+fn every_sample_places_each_request_in_the_phase_of_its_record() {
+    for seed in 11_100_000..11_100_200 {
+        let scenario = Scenario::random(seed);
+        let facts = Facts::of(&scenario, seed % 2 == 0, None);
+        for (now, pools) in facts.samples.iter().step_by(7) {
+            for role in [Role::Both, Role::Prefill, Role::Decode] {
+                let mine = || {
+                    scenario
+                        .spec
+                        .pools
+                        .iter()
+                        .zip(pools)
+                        .filter(|(pool, _)| pool.role == role)
+                };
+                let prompts: u64 = mine().map(|(_, s)| s.waiting + s.prefilling).sum();
+                let handing_off: u64 = mine().map(|(_, s)| s.handing_off).sum();
+                let decoding: u64 = mine().map(|(_, s)| s.decoding).sum();
+                let (before, handing, after) = expected(&scenario.spec, &facts.records, role, *now);
+                let seen = (prompts + decoding, handing_off);
+                assert_eq!(
+                    seen,
+                    (before + after, handing),
+                    "seed {seed}, {role:?} at {now:?}"
+                );
+                // Preempted sequences wait as prompts again.
+                if facts.preemptions.is_empty() {
+                    assert_eq!(
+                        (prompts, decoding),
+                        (before, after),
+                        "seed {seed}, {role:?} at {now:?}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Systems reduced to queues.
+
+use std::sync::Arc;
+
+use pdsim::cluster::{FirstToken, KvSpec, PoolSpec, Role, StepLimits, SystemSpec, TransferSpec};
+use pdsim::latency::fixed::Fixed;
+use pdsim::policy::batch::BatchRule;
+use pdsim::policy::router::RouterRule;
+use pdsim::rng;
+use pdsim::units::{SimDuration, SimTime};
+use pdsim::workload::RequestSpec;
+use rand::RngExt as _;
+
+/// How a length is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Tokens {
+    /// Always so many.
+    Constant(u32),
+    /// Exponential with this mean, rounded to a token (which moves the mean by about 10⁻⁷ of itself).
+    Exponential(f64),
+}
+
+/// Poisson arrivals into a system.
+pub(crate) struct Experiment {
+    pub(crate) spec: SystemSpec,
+    /// Arrivals per second.
+    pub(crate) rate: f64,
+    pub(crate) count: usize,
+    pub(crate) inputs: Tokens,
+    pub(crate) outputs: Tokens,
+}
+
+impl Experiment {
+    /// The requests of one seed.
+    pub(crate) fn requests(&self, seed: u64) -> impl Iterator<Item = RequestSpec> {
+        let mut arrivals = rng::stream(seed, "arrivals");
+        let mut lengths = rng::stream(seed, "lengths");
+        let exponential =
+            move |rng: &mut rng::Rng, mean: f64| -mean * (1.0 - rng.random::<f64>()).ln();
+        let mut now = 0.0;
+        (0..self.count).map(move |_| {
+            now += exponential(&mut arrivals, 1.0 / self.rate);
+            let mut tokens = |of: Tokens| match of {
+                Tokens::Constant(n) => n,
+                Tokens::Exponential(mean) => whole(exponential(&mut lengths, mean)),
+            };
+            let (input_tokens, output_tokens) = (tokens(self.inputs), tokens(self.outputs));
+            RequestSpec {
+                arrival: SimTime::ZERO + SimDuration::from_secs_f64(now).unwrap(),
+                input_tokens,
+                output_tokens,
+                max_output: output_tokens,
+                class: 0,
+            }
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rounded, from 1 up, far below 2^32"
+)]
+fn whole(tokens: f64) -> u32 {
+    tokens.round().max(1.0) as u32
+}
+
+/// A pool of `instances` without limits, one prompt per step.
+pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolSpec {
+    PoolSpec {
+        name: format!("{role:?}"),
+        role,
+        instances,
+        gpu: "none".to_owned(),
+        tp: 1,
+        pp,
+        latency: Arc::new(latency),
+        batch: BatchRule::PrefillFirst,
+        limits: StepLimits {
+            max_step_tokens: u32::MAX,
+            max_step_prompts: 1,
+            max_seqs: u32::MAX,
+            max_decode_context: None,
+        },
+        kv: KvSpec {
+            block_tokens: 16,
+            blocks: None,
+            watermark_blocks: 0,
+            bytes_per_token: 1,
+        },
+    }
+}
+
+/// A system of `pools`, requests in turn over the instances, hand-offs at `bytes_per_sec`.
+pub(crate) fn system(pools: Vec<PoolSpec>, bytes_per_sec: f64) -> SystemSpec {
+    SystemSpec {
+        name: "queue".to_owned(),
+        pools,
+        prefill_router: RouterRule::RoundRobin,
+        decode_router: RouterRule::RoundRobin,
+        first_token: FirstToken::Prefill,
+        transfer: TransferSpec {
+            base: SimDuration::ZERO,
+            bytes_per_sec,
+        },
+        fast_forward: true,
+    }
+}
