@@ -8,5 +8,8 @@
     reason = "helpers of tests fail by panic and say what they skip"
 )]
 
+mod compiler;
 mod emulator;
 mod results;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod whole;
