@@ -34,6 +34,7 @@ pub mod session;
 pub mod smi;
 pub mod store;
 pub mod summary;
+pub mod surfaces;
 mod work;
 
 pub use device::{Device, DeviceError, GpuFacts};

@@ -61,14 +61,14 @@ fn driver() -> String {
             .iter()
             .map(|f| format!("{{\"{f}\", stub::function(\"{f}\", v{number}::{f})}},"))
             .collect();
-        write!(
+        writeln!(
             table,
-            "{{\"{}\", stub::Module{{{{{functions}}}}}}},\n",
+            "{{\"{}\", stub::Module{{{{{functions}}}}}}},",
             variant.label()
         )
         .unwrap();
     }
-    write!(text, "std::map<std::string, stub::Module>& stub::modules() {{ static std::map<std::string, stub::Module> m{{{table}}}; return m; }}\n").unwrap();
+    writeln!(text, "std::map<std::string, stub::Module>& stub::modules() {{ static std::map<std::string, stub::Module> m{{{table}}}; return m; }}").unwrap();
     text
 }
 

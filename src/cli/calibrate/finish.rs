@@ -4,15 +4,16 @@ use std::path::Path;
 
 use comfy_table::Table;
 
-use crate::calibrate::Kind;
 use crate::calibrate::check::refused;
 use crate::calibrate::record::Record;
 use crate::calibrate::session::Outcome as Measured;
 use crate::calibrate::store::Store;
 use crate::calibrate::summary::summary;
+use crate::calibrate::surfaces::charts;
+use crate::calibrate::{DeviceError, Kind, Work};
 use crate::cli::exit::Failure;
 use crate::cli::{Outcome, output};
-use crate::report;
+use crate::report::{self, Curves};
 
 /// A calibration that came to its end.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(super) struct Finished<'a> {
 pub(super) fn finish(f: &Finished<'_>) -> Outcome {
     let text = serde_yaml::to_string(f.record).map_err(|e| Failure::Broken(e.to_string()))?;
     write(&f.out.join("calibration.yaml"), &text)?;
+    draw(f)?;
     report::emit(&format!("{}\n", table(f.store)))?;
     if !f.quiet {
         for line in closing(f) {
@@ -47,6 +49,23 @@ pub(super) fn finish(f: &Finished<'_>) -> Outcome {
             wrong.join(", ")
         )))
     }
+}
+
+/// Draws the surfaces that were measured.
+fn draw(f: &Finished<'_>) -> Result<(), Failure> {
+    for chart in charts(f.store.samples()) {
+        let ceiling = chart.ceiling.map(|c| (c, format!("read {c:.0}")));
+        let curves = Curves {
+            title: chart.title.to_owned(),
+            subtitle: format!("{} · measured by pdsim calibrate", f.record.gpu),
+            x_name: chart.x_name.to_owned(),
+            y_name: chart.y_name.to_owned(),
+            curves: chart.curves,
+            across: ceiling.into_iter().collect(),
+        };
+        report::write_curves(&f.out.join(format!("{}.png", chart.file)), &curves)?;
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -83,6 +102,13 @@ fn closing(f: &Finished<'_>) -> Vec<String> {
         o.skipped.len(),
         f.store.folder().display()
     )];
+    let unfit = |(_, e): &&(Work, DeviceError)| matches!(e, DeviceError::OutOfMemory { .. });
+    let unfit = o.skipped.iter().filter(unfit).count();
+    if unfit > 0 {
+        lines.push(format!(
+            "{unfit} of the skipped points need more memory than is free"
+        ));
+    }
     if o.left > 0 {
         lines.push(format!(
             "{} points are left for lack of time; --resume measures on",

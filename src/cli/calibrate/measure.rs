@@ -196,7 +196,8 @@ fn watch(event: &Event<'_>, bar: &ProgressBar, problems: &mut Vec<String>) {
                 kind.name()
             ));
         }
-        Event::Measured(_) => bar.inc(1),
+        // Points that do not fit are counted, not named: a GPU with little memory has hundreds.
+        Event::Measured(_) | Event::Skipped(_, DeviceError::OutOfMemory { .. }) => bar.inc(1),
         Event::Skipped(work, reason) => {
             bar.inc(1);
             problems.push(format!("skipped {work:?}: {reason}"));
