@@ -24,6 +24,7 @@ mod words;
 use std::path::{Path, PathBuf};
 
 pub use answer::{Crossing, crossings, sentences, telling_point};
+pub use charts::{Curves, write_curves};
 pub use figures::{Figure, figures, value};
 pub use file::{AtomicFile, Error};
 pub use input::{Axis, AxisValue, Report, Run, SystemInfo};

@@ -7,11 +7,14 @@ mod attainment;
 mod axes;
 mod canvas;
 mod cdf;
+mod curves;
 mod scale;
 mod style;
 mod timeline;
 
 use std::path::{Path, PathBuf};
+
+pub use curves::{Curves, write_curves};
 
 use super::answer::telling_point;
 use super::file::{Error, remove_stale, write_file};
