@@ -16,5 +16,11 @@ pub mod rng;
 pub mod scenario;
 pub mod sim;
 pub mod sweep;
+pub mod tournament;
 pub mod units;
 pub mod workload;
+
+/// Compiles and runs the examples of the README.
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;

@@ -9,9 +9,7 @@ use super::host::Host;
 use super::observer::Observer;
 use super::spec::FirstToken;
 use super::state::Cluster;
-use super::views::{Candidates, Phase};
 use crate::ids::{InstanceId, SlotId};
-use crate::policy::router::RequestView;
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -19,18 +17,7 @@ impl Cluster {
         for i in 0..self.handoffs.len() {
             let slot = self.handoffs[i];
             let live = &self.table[slot];
-            let request = RequestView {
-                input_tokens: live.record.input_tokens,
-                max_output: live.max_output,
-                class: live.record.class,
-            };
-            let view = Candidates {
-                now: host.now(),
-                ids: &self.decode_ids,
-                instances: &self.instances,
-                phase: Phase::Decode,
-            };
-            let chosen = self.decode_ids[self.decode_router.route(&request, &view)];
+            let chosen = self.decode.choose(live, &self.instances, host.now());
             let first_token = self.first_token;
             let live = &mut self.table[slot];
             live.decode_on = chosen;
@@ -45,6 +32,7 @@ impl Cluster {
             instance.inbound.push_back(slot);
             instance.expected += 1;
             instance.pending_tokens += tokens;
+            self.decode.refresh(instance);
             self.mark_dirty(chosen);
         }
         self.handoffs.clear();

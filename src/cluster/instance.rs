@@ -7,6 +7,7 @@ use super::group::Group;
 use super::host::Host;
 use super::observer::Observer;
 use super::table::Table;
+use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, SlotId};
 use crate::kv::BlockPool;
 use crate::latency::Chunk;
@@ -152,8 +153,16 @@ impl Instance {
         tokens
     }
 
+    /// Requests that wait here in the sense of a phase's routers.
+    pub(super) fn queued(&self, phase: Phase) -> u64 {
+        match phase {
+            Phase::Prefill => self.queued_prompts(),
+            Phase::Decode => self.queued_decodes(),
+        }
+    }
+
     /// Prompts queued or computed on the first stage.
-    pub(super) fn queued_prompts(&self) -> u64 {
+    fn queued_prompts(&self) -> u64 {
         let first = &self.stages[0];
         let completing = if first.busy {
             first.batch.jobs.iter().filter(|job| job.last).count()
@@ -165,7 +174,7 @@ impl Instance {
 
     /// Sequences waiting for a decode step. While the first stage is idle (a step boundary), those that took part in the last
     /// step do not count: they are the running batch.
-    pub(super) fn queued_decodes(&self) -> u64 {
+    fn queued_decodes(&self) -> u64 {
         let first = &self.stages[0];
         let ready = if first.busy {
             first.wait.n

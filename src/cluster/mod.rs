@@ -13,6 +13,7 @@ mod instance;
 mod observer;
 mod pool;
 mod record;
+mod routing;
 mod spec;
 mod state;
 mod step;

@@ -7,15 +7,15 @@ use super::instance::{Batch, Instance, PipelineStage};
 use super::observer::{Observer, PoolSample};
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
+use super::routing::Routing;
 use super::spec::{FirstToken, PoolSpec, Role, SystemSpec};
 use super::step::Shop;
 use super::table::Table;
-use super::views::{Candidates, Phase};
+use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, RequestId, SlotId};
 use crate::kv::{BlockPool, blocks_for};
 use crate::net::Link;
 use crate::policy::batch::StepPlan;
-use crate::policy::router::{RequestView, Router};
 use crate::units::SimTime;
 use crate::workload::RequestSpec;
 
@@ -35,10 +35,8 @@ pub struct Cluster {
     pub(super) instances: Vec<Instance>,
     pub(super) table: Table,
     lanes: Vec<Lane>,
-    prefill_ids: Vec<InstanceId>,
-    pub(super) decode_ids: Vec<InstanceId>,
-    prefill_router: Box<dyn Router>,
-    pub(super) decode_router: Box<dyn Router>,
+    prefill: Routing,
+    pub(super) decode: Routing,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
     /// Requests that arrived at this instant and are not routed yet.
@@ -84,15 +82,17 @@ impl Cluster {
                 .map(|i| i.id)
                 .collect::<Vec<_>>()
         };
+        let (prefill_ids, decode_ids) = (
+            of_role(&[Role::Both, Role::Prefill]),
+            of_role(&[Role::Decode]),
+        );
         Self {
-            prefill_ids: of_role(&[Role::Both, Role::Prefill]),
-            decode_ids: of_role(&[Role::Decode]),
+            prefill: Routing::new(Phase::Prefill, prefill_ids, spec.prefill_router),
+            decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
             table: Table::default(),
             lanes,
-            prefill_router: spec.prefill_router.build(),
-            decode_router: spec.decode_router.build(),
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
             arrivals: Vec::new(),
@@ -161,6 +161,8 @@ impl Cluster {
     /// The first half of dispatch: routes what arrived and what is to be handed off. It may cut decode runs at this very instant,
     /// so the caller fires due lanes again before [`Cluster::form`].
     pub fn route<H: Host>(&mut self, host: &mut H) {
+        // What happened at this instant has changed queues.
+        self.refresh_routing();
         self.route_handoffs(host);
         // In order of ids, so that whose transfer queues first does not depend on which events led here.
         self.dirty.sort_unstable();
@@ -187,32 +189,32 @@ impl Cluster {
             };
             instance.form(&mut shop, host);
         }
+        self.refresh_routing();
         self.dirty.clear();
     }
 
+    fn refresh_routing(&mut self) {
+        for id in &self.dirty {
+            let instance = &self.instances[id.index()];
+            self.prefill.refresh(instance);
+            self.decode.refresh(instance);
+        }
+    }
+
     fn route_arrival<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let live = &self.table[slot];
-        let request = RequestView {
-            input_tokens: live.record.input_tokens,
-            max_output: live.max_output,
-            class: live.record.class,
-        };
-        let view = Candidates {
-            now: host.now(),
-            ids: &self.prefill_ids,
-            instances: &self.instances,
-            phase: Phase::Prefill,
-        };
-        let chosen = self.prefill_ids[self.prefill_router.route(&request, &view)];
-        self.table[slot].record.routed = host.now();
+        let now = host.now();
+        let live = &mut self.table[slot];
+        let chosen = self.prefill.choose(live, &self.instances, now);
+        live.record.routed = now;
         let instance = &mut self.instances[chosen.index()];
-        instance.pending_tokens += u64::from(request.input_tokens);
+        instance.pending_tokens += u64::from(live.record.input_tokens);
         // Behind a prompt that could not be admitted nothing changes: first come, first served.
         let blocked = !instance.waiting.is_empty();
         instance.waiting.push_back(slot);
         if !blocked {
             instance.cut_run(host);
         }
+        self.prefill.refresh(instance);
         self.mark_dirty(chosen);
     }
 

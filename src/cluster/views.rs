@@ -5,7 +5,8 @@ use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
 use crate::kv::BlockPool;
 use crate::policy::batch::{PromptQueue, PromptView};
-use crate::policy::router::ClusterView;
+use crate::policy::router::{ClusterView, least};
+use crate::tournament::Tournament;
 use crate::units::SimTime;
 
 /// Prompts that wait for admission.
@@ -52,6 +53,8 @@ pub(super) struct Candidates<'a> {
     pub(super) ids: &'a [InstanceId],
     pub(super) instances: &'a [Instance],
     pub(super) phase: Phase,
+    /// Queue lengths by position, if the router asks for the shortest.
+    pub(super) shortest: Option<&'a Tournament<u64>>,
 }
 
 /// Which phase is being routed.
@@ -67,10 +70,13 @@ impl ClusterView for Candidates<'_> {
     }
 
     fn queued(&self, i: usize) -> u64 {
-        let instance = &self.instances[self.ids[i].index()];
-        match self.phase {
-            Phase::Prefill => instance.queued_prompts(),
-            Phase::Decode => instance.queued_decodes(),
+        self.instances[self.ids[i].index()].queued(self.phase)
+    }
+
+    fn least_queued(&self) -> usize {
+        match self.shortest {
+            Some(tree) => tree.least().1,
+            None => least(self.len(), |i| self.queued(i)),
         }
     }
 

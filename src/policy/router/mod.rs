@@ -54,6 +54,9 @@ pub trait ClusterView {
     /// decode step where decodes are.
     fn queued(&self, i: usize) -> u64;
 
+    /// The position with the smallest [`ClusterView::queued`], the lowest among equals, without looking at each.
+    fn least_queued(&self) -> usize;
+
     /// Tokens on the `i`-th: prompt tokens queued or in progress plus context tokens of its sequences, runs of
     /// decode steps advanced to this instant.
     fn tokens(&self, i: usize) -> u64;
@@ -66,6 +69,7 @@ pub trait Router: Debug + Send {
 }
 
 /// The position with the smallest load; the lowest position among equals.
-fn least(len: usize, load: impl Fn(usize) -> u64) -> usize {
+#[must_use]
+pub fn least(len: usize, load: impl Fn(usize) -> u64) -> usize {
     (0..len).min_by_key(|&i| load(i)).unwrap_or(0)
 }

@@ -1,0 +1,67 @@
+//! Routing of one phase: the router and what it may choose from.
+
+use super::instance::Instance;
+use super::table::Live;
+use super::views::{Candidates, Phase};
+use crate::ids::InstanceId;
+use crate::policy::router::{RequestView, Router, RouterRule};
+use crate::tournament::Tournament;
+use crate::units::SimTime;
+
+/// Where the requests of a phase may go, and who decides.
+#[derive(Debug)]
+pub(super) struct Routing {
+    phase: Phase,
+    ids: Vec<InstanceId>,
+    router: Box<dyn Router>,
+    /// Queue lengths by position, kept for the router that asks for the shortest.
+    shortest: Option<Tournament<u64>>,
+}
+
+impl Routing {
+    /// `ids` in ascending order; every queue is empty.
+    pub(super) fn new(phase: Phase, ids: Vec<InstanceId>, rule: RouterRule) -> Self {
+        let shortest = (rule == RouterRule::LeastQueued).then(|| {
+            let mut tree = Tournament::new(ids.len(), u64::MAX);
+            (0..ids.len()).for_each(|i| tree.set(i, 0));
+            tree
+        });
+        Self {
+            phase,
+            ids,
+            router: rule.build(),
+            shortest,
+        }
+    }
+
+    /// Chooses an instance.
+    pub(super) fn choose(
+        &mut self,
+        live: &Live,
+        instances: &[Instance],
+        now: SimTime,
+    ) -> InstanceId {
+        let request = RequestView {
+            input_tokens: live.record.input_tokens,
+            max_output: live.max_output,
+            class: live.record.class,
+        };
+        let view = Candidates {
+            now,
+            ids: &self.ids,
+            instances,
+            phase: self.phase,
+            shortest: self.shortest.as_ref(),
+        };
+        self.ids[self.router.route(&request, &view)]
+    }
+
+    /// Takes note that the queue of `instance` may have changed. To be called before the next choice.
+    pub(super) fn refresh(&mut self, instance: &Instance) {
+        if let Some(tree) = &mut self.shortest
+            && let Ok(position) = self.ids.binary_search(&instance.id)
+        {
+            tree.set(position, instance.queued(self.phase));
+        }
+    }
+}
