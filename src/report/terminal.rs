@@ -273,7 +273,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     ] {
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
-    add("GPUs busy, by pool", &|p| busy_cell(report, p));
+    add("time in a step, by pool", &|p| busy_cell(report, p));
     add("KV peak, fullest instance", &|p| {
         p.mean("kv_peak_share").map_or_else(String::new, percent)
     });
