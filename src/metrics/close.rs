@@ -49,6 +49,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
     }
     let measured = books.counts.measured;
+    let offered_per_s = per(measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
         counts: books.counts,
@@ -58,8 +59,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
             attainment
         }),
         itl: books.itl.distribution(),
-        throughput: throughput(&books, span_s),
-        offered_per_s: per(measured.saturating_sub(1) as f64, window_s),
+        throughput: throughput(&books, span_s, offered_per_s),
+        offered_per_s,
         gpus: books.pools.iter().map(|p| p.gpus).sum(),
         window_start_s: start.as_secs_f64(),
         last_arrival_s: books.last_arrival.as_secs_f64(),
@@ -101,13 +102,17 @@ fn shapes(books: &Collector) -> Shapes {
     }
 }
 
-fn throughput(books: &Collector, span_s: f64) -> Throughput {
+fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput {
+    let (met, measured) = (books.attainment.met as f64, books.counts.measured as f64);
+    // What was asked for, per second of asking: the drain after the last arrival is no time in which more could be good.
+    let good_per_s = if offered_per_s > 0.0 {
+        per(met, measured) * offered_per_s
+    } else {
+        per(met, span_s)
+    };
     Throughput {
         requests_per_s: per(books.counts.done as f64, span_s),
-        good_requests_per_s: books
-            .config
-            .slo
-            .map(|_| per(books.attainment.met as f64, span_s)),
+        good_requests_per_s: books.config.slo.map(|_| good_per_s),
         input_tokens_per_s: per(books.sums.input_tokens as f64, span_s),
         output_tokens_per_s: per(books.sums.output_tokens as f64, span_s),
     }
