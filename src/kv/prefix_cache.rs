@@ -213,16 +213,16 @@ mod tests {
     }
 
     /// Prompt `i`: a chain through a tree, so that prompts share starts.
-    fn chain(prompt: u32, length: usize) -> Vec<u32> {
+    fn chain(prompt: u32, length: u32) -> Vec<u32> {
         (0..length)
-            .map(|depth| depth as u32 * 8 + (prompt % 8) / (8 >> depth.min(3)))
+            .map(|depth| depth * 8 + (prompt % 8) / (8 >> depth.min(3)))
             .collect()
     }
 
     proptest! {
         #[test]
         fn it_keeps_what_a_list_in_order_of_use_keeps(
-            steps in proptest::collection::vec((0u32..8, 1usize..7, 0u64..12, 0usize..4), 1..80),
+            steps in proptest::collection::vec((0u32..8, 1u32..7, 0u64..12, 0usize..4), 1..80),
         ) {
             let (mut cache, mut slow) = (PrefixCache::default(), Slow::default());
             let mut live: Vec<Vec<u32>> = Vec::new();

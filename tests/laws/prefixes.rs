@@ -101,17 +101,17 @@ fn grouped(groups: u32, router: RouterRule) -> Scenario {
     let template = scenario.requests[0];
     let pick = &mut Pick::new(1, "groups");
     let mut prefixes = Prefixes::new(4);
-    scenario.requests = (0..300_u64)
+    scenario.requests = (0..300_u32)
         .map(|i| {
             // 30 shared blocks and one of its own: 124 tokens.
             let group = u32::try_from(pick.from(0, u64::from(groups) - 1)).unwrap();
             prefixes.push(
                 (0..30)
                     .map(|depth| group * 30 + depth)
-                    .chain([100_000 + i as u32]),
+                    .chain([100_000 + i]),
             );
             pdsim::workload::RequestSpec {
-                arrival: SimTime::from_ps(i * 200_000_000_000),
+                arrival: SimTime::from_ps(u64::from(i) * 200_000_000_000),
                 input_tokens: 124,
                 output_tokens: 2,
                 max_output: 2,
