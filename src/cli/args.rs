@@ -29,6 +29,14 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Write a commented starter scenario
     Init(InitArgs),
+    /// Break one prefill and one decode step down by operator; TTFT and TPOT without load
+    Explain(super::explain::ExplainArgs),
+    /// List, show and import model descriptions
+    #[command(subcommand)]
+    Model(super::model::ModelCommand),
+    /// List, show, fit and check GPU profiles
+    #[command(subcommand)]
+    Profile(super::profile::ProfileCommand),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }
