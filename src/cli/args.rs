@@ -33,6 +33,14 @@ pub(super) enum Command {
     Init(InitArgs),
     /// Measure a GPU of this machine: kernel times for a profile
     Calibrate(CalibrateArgs),
+    /// Break one prefill and one decode step down by operator; TTFT and TPOT without load
+    Explain(super::explain::ExplainArgs),
+    /// List, show and import model descriptions
+    #[command(subcommand)]
+    Model(super::model::ModelCommand),
+    /// List, show, fit and check GPU profiles
+    #[command(subcommand)]
+    Profile(super::profile::ProfileCommand),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

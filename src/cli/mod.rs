@@ -8,8 +8,11 @@ mod calibrate;
 mod check;
 mod completions;
 mod exit;
+mod explain;
 mod init;
+mod model;
 mod output;
+mod profile;
 mod progress;
 mod require;
 mod run;
@@ -33,6 +36,9 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Init(args) => init::init(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Model(command) => model::model(&command),
+        Command::Profile(command) => profile::profile(&command),
         Command::Completions(args) => completions::completions(&args),
     };
     match outcome {

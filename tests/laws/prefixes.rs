@@ -105,11 +105,7 @@ fn grouped(groups: u32, router: RouterRule) -> Scenario {
         .map(|i| {
             // 30 shared blocks and one of its own: 124 tokens.
             let group = u32::try_from(pick.from(0, u64::from(groups) - 1)).unwrap();
-            prefixes.push(
-                (0..30)
-                    .map(|depth| group * 30 + depth)
-                    .chain([100_000 + i]),
-            );
+            prefixes.push((0..30).map(|depth| group * 30 + depth).chain([100_000 + i]));
             pdsim::workload::RequestSpec {
                 arrival: SimTime::from_ps(u64::from(i) * 200_000_000_000),
                 input_tokens: 124,
