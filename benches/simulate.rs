@@ -94,6 +94,7 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
             bytes_per_token: 131_072,
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
+use super::calibrate::CalibrateArgs;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -14,7 +16,7 @@ const STYLES: Styles = Styles::styled()
 #[derive(Debug, Parser)]
 #[command(name = "pdsim", version, styles = STYLES, propagate_version = true)]
 #[command(
-    after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed."
+    after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed, 4 no usable GPU (calibrate)."
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -29,6 +31,16 @@ pub(super) enum Command {
     Check(CheckArgs),
     /// Write a commented starter scenario
     Init(InitArgs),
+    /// Measure a GPU of this machine: kernel times for a profile
+    Calibrate(CalibrateArgs),
+    /// Break one prefill and one decode step down by operator; TTFT and TPOT without load
+    Explain(super::explain::ExplainArgs),
+    /// List, show and import model descriptions
+    #[command(subcommand)]
+    Model(super::model::ModelCommand),
+    /// List, show, fit and check GPU profiles
+    #[command(subcommand)]
+    Profile(super::profile::ProfileCommand),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

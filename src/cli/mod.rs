@@ -4,11 +4,15 @@
 //! is ever printed. A reader that closes stdout early is no failure.
 
 mod args;
+mod calibrate;
 mod check;
 mod completions;
 mod exit;
+mod explain;
 mod init;
+mod model;
 mod output;
+mod profile;
 mod progress;
 mod require;
 mod run;
@@ -31,6 +35,10 @@ pub fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
         Command::Init(args) => init::init(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Model(command) => model::model(&command),
+        Command::Profile(command) => profile::profile(&command),
         Command::Completions(args) => completions::completions(&args),
     };
     match outcome {

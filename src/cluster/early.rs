@@ -16,8 +16,11 @@ impl Cluster {
                 self.route_arrival(slot, host);
                 continue;
             }
+            let now = host.now();
+            let chosen = self
+                .decode
+                .choose(&self.table, slot, &mut self.instances, now);
             let live = &mut self.table[slot];
-            let chosen = self.decode.choose(live, &self.instances, host.now());
             live.decode_on = chosen;
             live.early = true;
             let tokens = u64::from(live.handed_over(self.first_token));

@@ -18,8 +18,10 @@ impl Cluster {
                 self.send_reserved(slot, host);
                 continue;
             }
-            let live = &self.table[slot];
-            let chosen = self.decode.choose(live, &self.instances, host.now());
+            let now = host.now();
+            let chosen = self
+                .decode
+                .choose(&self.table, slot, &mut self.instances, now);
             let live = &mut self.table[slot];
             live.decode_on = chosen;
             live.record.decode_instance.get_or_insert(chosen);

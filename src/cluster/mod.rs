@@ -13,6 +13,7 @@ mod host;
 mod instance;
 mod observer;
 mod pool;
+mod prefix;
 mod record;
 mod routing;
 mod spec;

@@ -1,5 +1,7 @@
 //! The cluster as a whole: tables, routing and what happens in each phase of an instant.
 
+use std::sync::Arc;
+
 use super::finish::Outlet;
 use super::group::Group;
 use super::host::Host;
@@ -16,11 +18,11 @@ use super::step::Shop;
 use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, RequestId, SlotId};
-use crate::kv::{BlockPool, blocks_for};
+use crate::kv::{BlockPool, PrefixCache, blocks_for};
 use crate::net::{Fabric, Link};
 use crate::policy::batch::StepPlan;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::RequestSpec;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// Which source of events a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +74,9 @@ pub struct Cluster {
 impl Cluster {
     /// Builds an idle cluster; what is drawn by chance is drawn from `seed`.
     #[must_use]
-    pub fn new(spec: &SystemSpec, seed: u64) -> Self {
-        let (instances, lanes) = lay_out(spec);
+    pub fn new(spec: &SystemSpec, seed: u64, prefixes: Option<Arc<Prefixes>>) -> Self {
+        let prompt_block = prefixes.as_ref().map(|p| p.block_tokens());
+        let (instances, lanes) = lay_out(spec, prompt_block);
         let sharing = spec.transfer.sharing.as_ref();
         let of_role = |wanted: &[Role]| {
             let fits = |i: &&Instance| wanted.contains(&spec.pools[i.pool.index()].role);
@@ -92,7 +95,7 @@ impl Cluster {
             decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router, seed),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
-            table: Table::default(),
+            table: Table::new(prefixes),
             // The last one, if there is a network.
             fabric_lane: lanes.len().saturating_sub(1),
             lanes,
@@ -254,19 +257,24 @@ impl Cluster {
         if self.is_short(slot) && !again {
             phase = Phase::Decode;
         }
-        let live = &self.table[slot];
         let mut chosen = match phase {
-            Phase::Prefill => self.prefill.choose(live, &self.instances, now),
-            Phase::Decode => self.decode.choose(live, &self.instances, now),
+            Phase::Prefill => self
+                .prefill
+                .choose(&self.table, slot, &mut self.instances, now),
+            Phase::Decode => self
+                .decode
+                .choose(&self.table, slot, &mut self.instances, now),
         };
         if let (Some(most), Phase::Prefill, false) = (self.skip.at_queue, phase, again)
             && self.decode.is_used()
             && self.instances[chosen.index()].queued(Phase::Prefill) >= most
         {
-            chosen = self.decode.choose(live, &self.instances, now);
+            chosen = self
+                .decode
+                .choose(&self.table, slot, &mut self.instances, now);
         }
         let instance = &mut self.instances[chosen.index()];
-        instance.pending_tokens += u64::from(live.to_compute);
+        instance.pending_tokens += u64::from(self.table[slot].to_compute);
         let pool = &self.pools[instance.pool.index()];
         let next = instance.enqueue(slot, &pool.queue, &mut self.table);
         // A short prompt may pass long ones that the cap keeps waiting.
@@ -326,7 +334,7 @@ impl Cluster {
 }
 
 /// The instances of all pools, and the lanes of their events.
-fn lay_out(spec: &SystemSpec) -> (Vec<Instance>, Vec<Lane>) {
+fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>) {
     let mut instances: Vec<Instance> = Vec::new();
     let mut lanes = Vec::new();
     let sharing = spec.transfer.sharing.as_ref();
@@ -341,6 +349,7 @@ fn lay_out(spec: &SystemSpec) -> (Vec<Instance>, Vec<Lane>) {
                 pool,
                 lanes.len(),
                 link,
+                prompt_block,
             ));
             lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
         }
@@ -362,6 +371,7 @@ fn new_instance(
     spec: &PoolSpec,
     lane: usize,
     link: Link,
+    prompt_block: Option<u32>,
 ) -> Instance {
     // Prefill instances hold prompts only.
     let reserve = match spec.role {
@@ -371,6 +381,7 @@ fn new_instance(
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some();
+    let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
@@ -395,6 +406,8 @@ fn new_instance(
         stages: (0..spec.pp).map(|_| stage()).collect(),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
         reserve,
+        prefix: caches.then(PrefixCache::default),
+        prefix_unit: blocks_for(u64::from(prompt_block.unwrap_or(1)), spec.kv.block_tokens),
         unreported: 0,
         seqs: 0,
         prefilling: 0,

@@ -89,6 +89,7 @@ impl Instance {
                 reserve: self.reserve,
                 // Sequences that have their KV caches in host memory come first.
                 closed: !self.swapped.is_empty(),
+                prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
                 queue: &self.partial,
@@ -113,6 +114,9 @@ impl Instance {
 
     /// Turns the plan's picks into jobs, admitting waiting prompts.
     fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        if self.prefix.is_some() {
+            self.hold_prefixes(&shop.plan.picks, shop.table, host);
+        }
         let mut completed = false;
         let mut admitted = 0;
         for i in 0..shop.plan.picks.len() {
@@ -154,10 +158,11 @@ impl Instance {
         if live.record.preemptions > 0 && live.record.decode_start == SimTime::NEVER {
             live.record.decode_start = now;
         }
-        live.computed = 0;
         self.seqs += 1;
         self.prefilling += 1;
-        let blocks = self.blocks_of(&table[slot], u64::from(table[slot].to_compute));
+        let live = &table[slot];
+        let held = live.held as u64 * self.prefix_unit;
+        let blocks = self.blocks_of(live, u64::from(live.to_compute)) - held;
         self.take_blocks(blocks, host);
         slot
     }
@@ -254,8 +259,7 @@ impl Instance {
         live.record.preemptions = live.record.preemptions.saturating_add(1);
         let (id, now) = (live.record.id, host.now());
         self.seqs -= 1;
-        let blocks = self.blocks_of(&table[slot], context);
-        self.give_blocks(blocks, host);
+        self.give_up(slot, context, table, host);
         host.observer().preempted(now, self.id, id);
     }
 

@@ -29,8 +29,7 @@ impl Instance {
         live.record.preemptions = live.record.preemptions.saturating_add(1);
         self.pending_tokens += context;
         self.seqs -= 1;
-        let blocks = self.blocks_of(&table[slot], context);
-        self.give_blocks(blocks, host);
+        self.give_up(slot, context, table, host);
         self.swapped.push_front(slot);
         self.add_swap_time(bytes, bytes_per_sec);
         let (now, id) = (host.now(), table[slot].record.id);

@@ -127,8 +127,7 @@ impl Cluster {
         let source = &mut self.instances[from.index()];
         let bytes = tokens * self.pools[source.pool.index()].kv.bytes_per_token;
         source.handing_off -= 1;
-        let pinned = source.kv.blocks_for(tokens);
-        source.give_blocks(pinned, host);
+        source.give_up(slot, tokens, &mut self.table, host);
         self.mark_dirty(from);
         host.observer().transfer_ended(now, from, to, bytes);
         self.instances[to.index()].add_joiner(slot, host);

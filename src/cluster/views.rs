@@ -1,10 +1,11 @@
 //! Read-only views that the cluster lends to policies.
 
 use super::instance::Instance;
+use super::prefix::look_up;
 use super::spec::KvReserve;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
-use crate::kv::BlockPool;
+use crate::kv::{BlockPool, PrefixCache};
 use crate::policy::batch::{PromptQueue, PromptView};
 use crate::policy::router::{ClusterView, least};
 use crate::tournament::Tournament;
@@ -18,6 +19,7 @@ pub(super) struct Waiting<'a> {
     pub(super) reserve: KvReserve,
     /// Whether nobody is admitted at present.
     pub(super) closed: bool,
+    pub(super) prefix: Option<&'a PrefixCache>,
 }
 
 impl PromptQueue for Waiting<'_> {
@@ -25,18 +27,13 @@ impl PromptQueue for Waiting<'_> {
         if self.closed {
             return None;
         }
-        let live = &self.table[*self.queue.get(i)?];
-        let blocks = if self.kv.is_limited() {
-            let context = u64::from(live.to_compute);
-            self.kv
-                .blocks_for(live.reserved_tokens(self.reserve, context))
-        } else {
-            0
-        };
+        let slot = *self.queue.get(i)?;
+        let found = look_up(self.prefix, self.kv, self.reserve, self.table, slot);
+        let live = &self.table[slot];
         Some(PromptView {
             length: live.to_compute,
-            remaining: live.to_compute,
-            blocks,
+            remaining: live.to_compute - found.cached_tokens,
+            blocks: found.blocks,
         })
     }
 }
@@ -63,6 +60,9 @@ pub(super) struct Candidates<'a> {
     pub(super) now: SimTime,
     pub(super) ids: &'a [InstanceId],
     pub(super) instances: &'a [Instance],
+    pub(super) table: &'a Table,
+    /// The request to route.
+    pub(super) slot: SlotId,
     pub(super) phase: Phase,
     /// Queue lengths by position, if the router asks for the shortest.
     pub(super) shortest: Option<&'a Tournament<u64>>,
@@ -94,11 +94,33 @@ impl ClusterView for Candidates<'_> {
     fn tokens(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].tokens_at(self.now)
     }
+
     fn requests(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].requests()
     }
 
     fn kv_share(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].kv_share_before(self.now)
+    }
+
+    fn prompt_tokens(&self, i: usize) -> u64 {
+        self.instances[self.ids[i].index()].pending_tokens
+    }
+
+    fn cached_tokens(&self, i: usize) -> u64 {
+        let instance = &self.instances[self.ids[i].index()];
+        let found = look_up(
+            instance.prefix.as_ref(),
+            &instance.kv,
+            instance.reserve,
+            self.table,
+            self.slot,
+        );
+        u64::from(found.cached_tokens)
+    }
+
+    fn cached_blocks(&self, i: usize) -> u64 {
+        let instance = &self.instances[self.ids[i].index()];
+        instance.prefix.as_ref().map_or(0, PrefixCache::cached)
     }
 }

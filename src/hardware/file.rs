@@ -50,6 +50,9 @@ pub struct ProfileFile {
     /// Day of the fit, `YYYY-MM-DD`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
+    /// The profile whose surfaces stand in for missing ones, scaled by the ratio of rooflines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surfaces_from: Option<String>,
     /// Facts.
     pub hardware: HardwareSection,
     /// Fitted surfaces, read by the latency models.

@@ -1,5 +1,7 @@
 //! What can go wrong when a step-time model is made.
 
+use super::profile::ProfileError;
+use crate::hardware::HardwareError;
 use crate::model::ModelError;
 
 /// Says why there is no step-time model.
@@ -8,6 +10,12 @@ pub enum LatencyError {
     /// The model cannot be cut that way.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// A surface is broken.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A profile cannot be found.
+    #[error(transparent)]
+    Hardware(#[from] HardwareError),
     /// An efficiency is impossible.
     #[error("efficiency {key}: {value} is not allowed; it must be {allowed}")]
     BadEfficiency {

@@ -224,6 +224,33 @@ pub enum CollectiveKind {
 }
 
 impl CollectiveKind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [
+        Self::AllReduce,
+        Self::AllGather,
+        Self::ReduceScatter,
+        Self::AllToAll,
+        Self::SendRecv,
+    ];
+
+    /// The name used in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all_reduce",
+            Self::AllGather => "all_gather",
+            Self::ReduceScatter => "reduce_scatter",
+            Self::AllToAll => "all_to_all",
+            Self::SendRecv => "send_recv",
+        }
+    }
+
+    /// Finds a kind by name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.name() == name)
+    }
+
     /// Bytes that cross a rank's link per byte of the message, of `ranks` ranks (ring algorithm).
     #[must_use]
     pub fn traffic(self, ranks: u32) -> f64 {

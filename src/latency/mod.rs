@@ -4,12 +4,14 @@
 //! decode-only step of `n` sequences depends on their total context. The second answer is a piecewise-linear curve
 //! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
 
+pub mod calibrated;
 pub mod compose;
 mod curve;
 mod error;
 pub mod fixed;
 pub mod kernels;
 pub mod polynomial;
+pub mod profile;
 pub mod roofline;
 mod shape;
 
@@ -18,6 +20,8 @@ pub use error::LatencyError;
 pub use shape::{Chunk, Stage, StepShape};
 
 use std::fmt::Debug;
+
+use compose::Operator;
 
 use crate::units::SimDuration;
 
@@ -31,4 +35,9 @@ pub trait LatencyModel: Debug + Send + Sync {
 
     /// The time `stage` needs for a decode-only step of `batch` sequences (at least 1) as a function of their total context.
     fn decode_curve(&self, batch: u32, stage: Stage) -> DecodeCurve;
+
+    /// The kernels of one step on `stage` with their times, for models that are composed of kernels.
+    fn breakdown(&self, _shape: &StepShape<'_>, _stage: Stage) -> Option<Vec<Operator>> {
+        None
+    }
 }

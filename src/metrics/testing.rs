@@ -105,6 +105,7 @@ pub(crate) fn system() -> SystemSpec {
             bytes_per_token: 1,
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     };
     SystemSpec {

@@ -219,7 +219,7 @@ impl Filler<'_> {
 }
 
 /// Every other tuning key: whether each pool has it, and the engine's value.
-fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 9] {
+fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 10] {
     let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
     let context = match engine.max_decode_context {
         Limit::Unlimited => Value::from("unlimited"),
@@ -260,6 +260,11 @@ fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Valu
             "kv_blocks",
             every_pool_has(|p| p.kv_blocks.is_some()),
             "fit".into(),
+        ),
+        (
+            "prefix_cache",
+            every_pool_has(|p| p.prefix_cache.is_some()),
+            engine.prefix_cache.into(),
         ),
         (
             "kv_reserve",

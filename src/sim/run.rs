@@ -1,17 +1,21 @@
 //! The loop.
 
+use std::sync::Arc;
+
 use super::calendar::Calendar;
 use crate::cluster::{Cluster, Host, Observer, SystemSpec};
 use crate::units::SimTime;
-use crate::workload::RequestSpec;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// How to run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Seed of what policies draw by chance.
     pub seed: u64,
     /// When to stop although requests are still in the cluster; `None`: when all have ended.
     pub horizon: Option<SimTime>,
+    /// The shared starts of prompts, for pools with a prefix cache.
+    pub prefixes: Option<Arc<Prefixes>>,
 }
 
 /// Why a simulation could not be carried through.
@@ -80,7 +84,7 @@ pub fn simulate<O: Observer>(
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
-    let mut cluster = Cluster::new(spec, options.seed);
+    let mut cluster = Cluster::new(spec, options.seed, options.prefixes);
     let mut engine = Engine {
         now: SimTime::ZERO,
         calendar: Calendar::new(cluster.lanes()),

@@ -17,7 +17,11 @@ fn books(scenario: &Scenario, fast_forward: bool, horizon: Option<SimTime>) -> (
     let end = simulate(
         &spec,
         scenario.requests.iter().copied(),
-        Options { seed: 1, horizon },
+        Options {
+            seed: 1,
+            horizon,
+            ..Options::default()
+        },
         &mut books,
     );
     books.assert_closed();
@@ -131,6 +135,7 @@ fn l4_samples_count_the_blocks_of_the_step_in_progress() {
         bytes_per_token: 0,
         reserve: KvReserve::Paged,
         preemption: Preemption::Recompute,
+        prefix_cache: false,
     };
     for fast_forward in [true, false] {
         let facts = Facts::of(&scenario, fast_forward, None);

@@ -26,7 +26,11 @@ fn l13_mean_in_system_is_rate_times_mean_sojourn() {
             simulate(
                 &spec,
                 scenario.requests.iter().copied(),
-                Options { seed: 1, horizon },
+                Options {
+                    seed: 1,
+                    horizon,
+                    ..Options::default()
+                },
                 &mut collector,
             )
             .unwrap();

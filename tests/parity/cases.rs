@@ -169,6 +169,7 @@ fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> P
             bytes_per_token: 0,
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     }
 }

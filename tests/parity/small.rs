@@ -74,6 +74,7 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
             bytes_per_token: 0,
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     }
 }

@@ -155,6 +155,7 @@ fn pool(folder: &Path, config: &Value, role: Role, word: &str) -> Option<PoolSpe
             bytes_per_token: per_token,
             reserve: KvReserve::Oracle,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     })
 }

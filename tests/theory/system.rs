@@ -94,6 +94,7 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
             bytes_per_token: 1,
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
+            prefix_cache: false,
         },
     }
 }

@@ -93,7 +93,7 @@ impl<K: Kernels> Composed<K> {
 
     /// The kernels of one step on one stage with their times, engine overhead included as an operator of its own.
     #[must_use]
-    pub fn breakdown(&self, shape: &StepShape<'_>, stage: Stage) -> Vec<Operator> {
+    pub fn operators(&self, shape: &StepShape<'_>, stage: Stage) -> Vec<Operator> {
         let mut all = self.operators.token_part(tokens(shape), stage.index);
         all.extend(self.operators.ends(tokens(shape), stage.index));
         all.extend(self.operators.head(rows(shape), stage.index));
@@ -210,6 +210,10 @@ impl<K: Kernels> LatencyModel for Composed<K> {
             + self.overhead.seconds(stage, tokens, sequences)
             + self.operators.prefill_seconds(shape.chunks, stage.index);
         Fine(Fine::from_secs_f64(seconds).0.saturating_add(attention.0)).ceil()
+    }
+
+    fn breakdown(&self, shape: &StepShape<'_>, stage: Stage) -> Option<Vec<Operator>> {
+        Some(self.operators(shape, stage))
     }
 
     fn decode_curve(&self, batch: u32, stage: Stage) -> DecodeCurve {

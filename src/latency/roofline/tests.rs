@@ -89,7 +89,7 @@ fn tensor_parallelism_pays_all_reduces_and_one_gpu_none() {
             context: 500,
         };
         instance("llama-3.1-8b", "h100-sxm", p)
-            .breakdown(&shape, Stage::ONLY)
+            .operators(&shape, Stage::ONLY)
             .into_iter()
             .map(|o| (o.name, o.count))
             .collect::<Vec<_>>()
@@ -109,7 +109,7 @@ fn the_breakdown_adds_up_to_the_step() {
         context: 9000,
     };
     let sum: f64 = model
-        .breakdown(&shape, Stage::ONLY)
+        .operators(&shape, Stage::ONLY)
         .iter()
         .map(super::super::compose::Operator::seconds)
         .sum();
@@ -128,7 +128,7 @@ fn stages_of_a_pipeline_share_the_layers_and_the_ends() {
     };
     let names = |index| {
         model
-            .breakdown(&shape, Stage { index, of: 4 })
+            .operators(&shape, Stage { index, of: 4 })
             .into_iter()
             .map(|o| o.name)
             .collect::<Vec<_>>()

@@ -4,6 +4,8 @@ mod decode_first;
 mod mixed;
 mod prefill_first;
 mod run_to_completion;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 

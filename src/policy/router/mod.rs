@@ -5,6 +5,7 @@ mod least_queued;
 mod least_requests;
 mod least_tokens;
 mod power_of_two;
+mod prefix_aware;
 mod random;
 mod round_robin;
 
@@ -29,6 +30,8 @@ pub enum RouterRule {
     Random,
     /// The one with fewer requests of two drawn by chance.
     PowerOfTwo,
+    /// The fewest tokens to compute: the prompt's uncached ones plus the prompt tokens already there.
+    PrefixAware,
 }
 
 impl RouterRule {
@@ -43,6 +46,7 @@ impl RouterRule {
             Self::LeastKv => Box::new(least_kv::LeastKv),
             Self::Random => Box::new(random::Random(rng)),
             Self::PowerOfTwo => Box::new(power_of_two::PowerOfTwo(rng)),
+            Self::PrefixAware => Box::new(prefix_aware::PrefixAware),
         }
     }
 }
@@ -84,6 +88,14 @@ pub trait ClusterView {
 
     /// Share of the `i`-th's KV blocks in use at this instant, in 2⁻³²; 0 where memory is unlimited.
     fn kv_share(&self, i: usize) -> u64;
+    /// Prompt tokens queued or in progress on the `i`-th, and tokens of sequences that wait for their first decode step.
+    fn prompt_tokens(&self, i: usize) -> u64;
+
+    /// Tokens of the request's prompt in the prefix cache of the `i`-th.
+    fn cached_tokens(&self, i: usize) -> u64;
+
+    /// Prompt blocks in the prefix cache of the `i`-th.
+    fn cached_blocks(&self, i: usize) -> u64;
 }
 
 /// Chooses an instance for a request, once for its prompt and, when the KV cache travels, once for its decode.
@@ -124,6 +136,15 @@ mod tests {
         }
         fn kv_share(&self, i: usize) -> u64 {
             self.0[i].1
+        }
+        fn prompt_tokens(&self, i: usize) -> u64 {
+            self.tokens(i)
+        }
+        fn cached_tokens(&self, _: usize) -> u64 {
+            0
+        }
+        fn cached_blocks(&self, _: usize) -> u64 {
+            0
         }
     }
 

@@ -214,6 +214,7 @@ impl Builder<'_> {
             bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
+            prefix_cache: tuning.prefix_cache.unwrap_or(false),
         })
     }
 

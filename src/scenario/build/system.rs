@@ -11,7 +11,7 @@ use super::Builder;
 use super::pool::PoolContext;
 
 /// Router rules by the word in a scenario.
-const ROUTERS: [(&str, RouterRule); 7] = [
+const ROUTERS: [(&str, RouterRule); 8] = [
     ("round_robin", RouterRule::RoundRobin),
     ("least_tokens", RouterRule::LeastTokens),
     ("least_queued", RouterRule::LeastQueued),
@@ -19,6 +19,7 @@ const ROUTERS: [(&str, RouterRule); 7] = [
     ("least_kv", RouterRule::LeastKv),
     ("power_of_two", RouterRule::PowerOfTwo),
     ("random", RouterRule::Random),
+    ("prefix_aware", RouterRule::PrefixAware),
 ];
 
 impl Builder<'_> {

@@ -80,6 +80,8 @@ macro_rules! tuned {
             pub preemption: Option<Preemption>,
             /// Rate at which an instance swaps.
             pub swap_bandwidth: Option<Bandwidth>,
+            /// Whether prompt blocks stay cached for prompts that start alike.
+            pub prefix_cache: Option<bool>,
         }
 
         impl $name {
@@ -100,6 +102,7 @@ macro_rules! tuned {
                     kv_reserve: self.kv_reserve,
                     preemption: self.preemption,
                     swap_bandwidth: self.swap_bandwidth,
+                    prefix_cache: self.prefix_cache,
                 }
             }
         }
@@ -176,6 +179,7 @@ pub struct Tuning {
     pub kv_reserve: Option<KvReserve>,
     pub preemption: Option<Preemption>,
     pub swap_bandwidth: Option<Bandwidth>,
+    pub prefix_cache: Option<bool>,
 }
 
 impl Tuning {
@@ -196,6 +200,7 @@ impl Tuning {
             kv_reserve: self.kv_reserve.or(fallback.kv_reserve),
             preemption: self.preemption.or(fallback.preemption),
             swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
+            prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
         }
     }
 }

@@ -1,0 +1,176 @@
+//! `pdsim explain`: where the time of a step goes, and how TTFT and TPOT grow without load.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use super::args::Overrides;
+use super::exit::Failure;
+use super::profile::table;
+use super::{Outcome, output};
+use crate::cluster::{PoolSpec, Role};
+use crate::latency::compose::Operator;
+use crate::latency::{Chunk, Stage, StepShape};
+use crate::report;
+use crate::scenario;
+
+/// Prompt lengths and contexts of the two curves.
+const LENGTHS: [u32; 8] = [128, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ExplainArgs {
+    /// Scenario file
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    #[command(flatten)]
+    overrides: Overrides,
+    /// Prompt tokens of the prefill step
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    prompt: u32,
+    /// Sequences of the decode step
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    batch: u32,
+    /// Context tokens of each of them
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    context: u32,
+}
+
+/// Explains every pool of the scenario's first point; equal pools once.
+pub(super) fn explain(args: &ExplainArgs) -> Outcome {
+    let experiment = scenario::load(&args.scenario, &args.overrides.flags())?;
+    for note in &experiment.notes {
+        output::tell(&format!("note: {note}"));
+    }
+    for system in &experiment.points[0].systems {
+        for pool in &system.pools {
+            report::emit(&format!(
+                "{} · {}: {} × (tp {} pp {}) {}\n\n",
+                system.name, pool.name, pool.instances, pool.tp, pool.pp, pool.gpu
+            ))?;
+            if pool.role != Role::Decode {
+                step(args, pool, true)?;
+                curve(pool, true)?;
+            }
+            if pool.role != Role::Prefill {
+                step(args, pool, false)?;
+                curve(pool, false)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Milliseconds of a step over all stages.
+fn total_ms(pool: &PoolSpec, shape: &StepShape<'_>) -> f64 {
+    (0..pool.pp)
+        .map(|index| {
+            let stage = Stage { index, of: pool.pp };
+            pool.latency.step_time(shape, stage).as_ms_f64()
+        })
+        .sum()
+}
+
+/// One prompt computed in one step.
+const fn whole_prompt(tokens: u32) -> [Chunk; 1] {
+    [Chunk {
+        new: tokens,
+        past: 0,
+        last: true,
+    }]
+}
+
+fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failure> {
+    let chunks = whole_prompt(args.prompt);
+    let (shape, title) = if prefill {
+        let shape = StepShape {
+            chunks: &chunks,
+            decodes: 0,
+            context: 0,
+        };
+        (shape, format!("prefill of {} tokens", args.prompt))
+    } else {
+        let shape = StepShape {
+            chunks: &[],
+            decodes: args.batch,
+            context: u64::from(args.batch) * u64::from(args.context),
+        };
+        let title = format!(
+            "decode of {} sequences with {} tokens each",
+            args.batch, args.context
+        );
+        (shape, title)
+    };
+    let total = total_ms(pool, &shape);
+    report::emit(&format!("One {title}: {total:.3} ms\n"))?;
+    let mut table = table(&[
+        "operator", "runs", "each µs", "ms", "share %", "TFLOP/s", "GB/s", "measured",
+    ]);
+    let mut measured = 0.0;
+    for index in 0..pool.pp {
+        let stage = Stage { index, of: pool.pp };
+        let Some(operators) = pool.latency.breakdown(&shape, stage) else {
+            report::emit("the step-time model of this pool is not composed of kernels\n\n")?;
+            return Ok(());
+        };
+        for op in operators.iter().filter(|o| o.seconds() > 0.0) {
+            if op.each.measured {
+                measured += op.seconds() * 1e3;
+            }
+            let mut cells = row(op, total);
+            if pool.pp > 1 {
+                cells[0] = format!("stage {index}: {}", op.name);
+            }
+            table.add_row(cells);
+        }
+    }
+    let share = 100.0 * measured / total;
+    report::emit(&format!(
+        "{table}\n{share:.0} % of the time lies inside measured ranges.\n\n"
+    ))?;
+    Ok(())
+}
+
+/// An operator's cells; `total` is the step's time in ms.
+fn row(op: &Operator, total: f64) -> [String; 8] {
+    let rate = |work: f64, unit: f64| {
+        if work > 0.0 {
+            format!("{:.0}", work / op.each.seconds / unit)
+        } else {
+            "-".to_owned()
+        }
+    };
+    let ms = op.seconds() * 1e3;
+    [
+        op.name.to_owned(),
+        format!("{:.0}", op.count),
+        format!("{:.1}", op.each.seconds * 1e6),
+        format!("{ms:.3}"),
+        format!("{:.1}", 100.0 * ms / total),
+        rate(op.flops, 1e12),
+        rate(op.bytes, 1e9),
+        if op.each.measured { "yes" } else { "no" }.to_owned(),
+    ]
+}
+
+fn curve(pool: &PoolSpec, prefill: bool) -> Result<(), Failure> {
+    let mut text = if prefill {
+        "Unloaded time to first token against prompt length (one step):\n".to_owned()
+    } else {
+        "Unloaded time per output token against context (batch of one):\n".to_owned()
+    };
+    for tokens in LENGTHS {
+        let chunks = whole_prompt(tokens);
+        let shape = StepShape {
+            chunks: if prefill { &chunks } else { &[] },
+            decodes: u32::from(!prefill),
+            context: if prefill { 0 } else { u64::from(tokens) },
+        };
+        let _ = writeln!(
+            text,
+            "  {tokens:>6} tokens  {:>10.3} ms",
+            total_ms(pool, &shape)
+        );
+    }
+    text.push('\n');
+    report::emit(&text)?;
+    Ok(())
+}

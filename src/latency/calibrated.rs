@@ -1,0 +1,272 @@
+//! Kernel times from the fitted surfaces of a GPU profile.
+//!
+//! What no surface covers falls back to the data sheet and is marked as not measured. A profile may borrow the
+//! surfaces of a measured GPU (`surfaces_from`): the part of a time beyond a kernel's fixed cost is then scaled by the
+//! ratio of the rooflines, and nothing counts as measured.
+
+use super::Chunk;
+use super::LatencyError;
+use super::compose::{Composed, Formats, Overhead};
+use super::kernels::{
+    Collective, CollectiveKind, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+};
+use super::profile::{self, ProfileError, SurfaceKind, Surfaces, roofline_seconds};
+use super::roofline::{Datasheet, Efficiency};
+use crate::hardware::{self, GpuSpec, ProfileFile};
+use crate::model::{KvDtype, ModelSpec, Parallelism, WeightDtype};
+
+/// Contexts per sequence at which decode curves have knots.
+const KNOTS: &[u32] = &[
+    64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 65536, 131_072,
+];
+
+/// Fixed cost of a kernel that does not scale with the GPU, in seconds.
+const FIXED: f64 = 4e-6;
+
+/// Kernel times of one GPU type from its profile.
+#[derive(Debug, Clone)]
+pub struct Calibrated {
+    gpu: GpuSpec,
+    surfaces: Surfaces,
+    /// The GPU the surfaces were measured on, where it is another.
+    lender: Option<GpuSpec>,
+    fallback: Datasheet,
+    /// Exponent of the power law of expert popularity plus one; 1 is even.
+    skew: f64,
+}
+
+impl Calibrated {
+    /// Reads the surfaces of a profile; `path` names it in messages.
+    ///
+    /// # Errors
+    /// When a surface is broken or the profile it borrows from does not exist.
+    pub fn new(file: &ProfileFile, path: &str) -> Result<Self, LatencyError> {
+        let gpu = file.gpu();
+        let (surfaces, lender) = match (&file.surfaces, &file.surfaces_from) {
+            (Some(value), _) => (profile::parse(value, path)?, None),
+            (None, Some(name)) => {
+                let lender = hardware::profile(name)?;
+                let value = lender.surfaces.as_ref().ok_or_else(|| {
+                    LatencyError::Profile(ProfileError::BadSurface {
+                        path: path.to_owned(),
+                        reason: format!("surfaces_from: {name} has no surfaces"),
+                    })
+                })?;
+                (profile::parse(value, name)?, Some(lender.gpu()))
+            }
+            (None, None) => (Surfaces::new(), None),
+        };
+        Ok(Self {
+            fallback: Datasheet::new(gpu.clone(), Efficiency::default())?,
+            gpu,
+            surfaces,
+            lender,
+            skew: 1.0,
+        })
+    }
+
+    /// Whether the profile has surfaces at all, its own or borrowed.
+    #[must_use]
+    pub fn has_surfaces(&self) -> bool {
+        !self.surfaces.is_empty()
+    }
+
+    /// Sets how unevenly experts are visited: 0 is even, 1.2 the steepest power law measured.
+    #[must_use]
+    pub fn with_skew(mut self, exponent: f64) -> Self {
+        self.skew = 1.0 + exponent.max(0.0);
+        self
+    }
+
+    /// The time of a point, if a surface covers its kind.
+    fn read(&self, kind: SurfaceKind, point: &[f64]) -> Option<Timed> {
+        let surface = self.surfaces.get(&kind)?;
+        let Some(lender) = &self.lender else {
+            return Some(profile::predict(surface, point, &self.gpu));
+        };
+        let lent = profile::predict(surface, point, lender).seconds;
+        let here = roofline_seconds(kind, point, &self.gpu);
+        let ratio = here / roofline_seconds(kind, point, lender);
+        let fixed = lent.min(FIXED);
+        Some(Timed::unmeasured(
+            (fixed + (lent - fixed) * ratio).max(here),
+        ))
+    }
+
+    /// Attention times: the surface of the head size, or of the nearest with the work scaled.
+    fn attention(
+        &self,
+        make: impl Fn(u32) -> SurfaceKind,
+        head_dim: u32,
+        point: &[f64],
+    ) -> Option<Timed> {
+        if let Some(timed) = self.read(make(head_dim), point) {
+            return Some(timed);
+        }
+        let timed = self.read(make(128), point)?;
+        let fixed = timed.seconds.min(FIXED);
+        let scale = f64::from(head_dim) / 128.0;
+        Some(Timed::unmeasured(fixed + (timed.seconds - fixed) * scale))
+    }
+
+    /// The 8-bit KV formats share their surface.
+    const fn kv(kv: KvDtype) -> KvDtype {
+        match kv {
+            KvDtype::Int8 => KvDtype::Fp8,
+            other => other,
+        }
+    }
+}
+
+/// Causal attention over several chunks from the time of a uniform batch without past.
+///
+/// Each chunk is charged its share of the time the whole step would take were all its work done in chunks like this
+/// one; a chunk with past is the end of a longer prompt and costs its share of that prompt's work, and never less
+/// than its tokens alone. At least the longest chunk's own time passes. For equal chunks this is the measured time.
+fn chunked(
+    chunks: &[Chunk],
+    work: impl Fn(Chunk) -> f64,
+    uniform: impl Fn(f64, f64) -> Option<Timed>,
+) -> Option<Timed> {
+    let total: f64 = chunks.iter().map(|&c| work(c)).sum();
+    let (mut shared, mut longest, mut measured) = (0.0f64, 0.0f64, true);
+    for &chunk in chunks.iter().filter(|c| c.new > 0) {
+        let whole = Chunk {
+            new: chunk.new + chunk.past,
+            past: 0,
+            last: chunk.last,
+        };
+        let share_of_prompt = work(chunk) / work(whole);
+        let length = f64::from(whole.new);
+        let alone = uniform(1.0, length)?;
+        let tokens_alone = uniform(1.0, f64::from(chunk.new))?;
+        let own = (alone.seconds * share_of_prompt).max(tokens_alone.seconds);
+        longest = longest.max(own);
+        measured &= alone.measured && chunk.past == 0;
+        let batch = total / work(chunk);
+        if batch > 1.0 {
+            let all = uniform(batch, length)?;
+            let all =
+                (all.seconds * share_of_prompt).max(uniform(batch, f64::from(chunk.new))?.seconds);
+            shared += all / batch;
+        } else {
+            shared += own;
+        }
+    }
+    Some(Timed {
+        seconds: shared.max(longest),
+        measured,
+    })
+}
+
+impl Calibrated {
+    /// A product with block scales under a CUDA graph.
+    ///
+    /// The published timings of these kernels were taken without one: small products show the host's launch cost (60
+    /// to 230 µs), which a graph hides. What remains beyond that floor is kernel time, and a kernel takes at least as
+    /// long as the same product with per-tensor scales, which was timed under a graph. An estimate, so not measured.
+    fn graphed_block_gemm(&self, g: Gemm) -> Option<Timed> {
+        let point = profile::gemm_point(g);
+        let eager = self.read(SurfaceKind::Gemm(WeightDtype::Fp8Block), &point)?;
+        let tensor = self.read(SurfaceKind::Gemm(WeightDtype::Fp8), &point)?;
+        let floor = self
+            .surfaces
+            .get(&SurfaceKind::Gemm(WeightDtype::Fp8Block))?
+            .grid
+            .values()
+            .iter()
+            .fold(f64::INFINITY, |a, &b| a.min(b))
+            .exp();
+        Some(Timed::unmeasured(tensor.seconds.max(eager.seconds - floor)))
+    }
+}
+
+impl Kernels for Calibrated {
+    fn gemm(&self, g: Gemm) -> Timed {
+        let timed = match g.format {
+            WeightDtype::Fp8Block => self.graphed_block_gemm(g),
+            _ => self.read(SurfaceKind::Gemm(g.format), &profile::gemm_point(g)),
+        };
+        timed.unwrap_or_else(|| self.fallback.gemm(g))
+    }
+
+    fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
+        let uniform = |batch: f64, new: f64| {
+            let point = profile::prefill_point(layout, batch, new);
+            let kind = |d| SurfaceKind::PrefillAttention(Self::kv(layout.kv), d);
+            self.attention(kind, layout.head_dim, &point)
+        };
+        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+            .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
+    }
+
+    fn decode_attention(&self, layout: &HeadLayout, batch: u32, context: f64) -> Timed {
+        let each = context / f64::from(batch) + 1.0;
+        let seen = layout.window.map_or(each, |w| each.min(f64::from(w)));
+        let point = profile::decode_point(layout, batch, seen);
+        let kind = |d| SurfaceKind::DecodeAttention(Self::kv(layout.kv), d);
+        self.attention(kind, layout.head_dim, &point)
+            .unwrap_or_else(|| self.fallback.decode_attention(layout, batch, context))
+    }
+
+    fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
+        let uniform = |batch: f64, new: f64| {
+            let point = profile::latent_point(layout, batch, new);
+            self.read(SurfaceKind::LatentPrefill(Self::kv(layout.kv)), &point)
+        };
+        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+            .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
+    }
+
+    fn latent_decode(&self, layout: &LatentLayout, batch: u32, context: f64) -> Timed {
+        let each = context / f64::from(batch) + 1.0;
+        let point = profile::latent_point(layout, f64::from(batch), each);
+        self.read(SurfaceKind::LatentDecode(Self::kv(layout.kv)), &point)
+            .unwrap_or_else(|| self.fallback.latent_decode(layout, batch, context))
+    }
+
+    fn experts(&self, e: &Experts) -> Timed {
+        let point = profile::experts_point(e, self.skew);
+        self.read(SurfaceKind::Experts(e.format), &point)
+            .unwrap_or_else(|| self.fallback.experts(e))
+    }
+
+    fn collective(&self, c: Collective) -> Timed {
+        // Tables end at one node.
+        if c.ranks > self.gpu.gpus_per_node || c.kind == CollectiveKind::SendRecv {
+            return self.fallback.collective(c);
+        }
+        self.read(
+            SurfaceKind::Collective(c.kind),
+            &profile::collective_point(c),
+        )
+        .unwrap_or_else(|| self.fallback.collective(c))
+    }
+
+    fn elementwise(&self, bytes: f64) -> Timed {
+        self.read(SurfaceKind::Elementwise, &[bytes])
+            .unwrap_or_else(|| self.fallback.elementwise(bytes))
+    }
+
+    fn context_knots(&self) -> &[u32] {
+        KNOTS
+    }
+}
+
+/// Step times of a model on the GPU of a profile.
+///
+/// # Errors
+/// When a surface is broken, the model cannot be cut so or the GPU cannot compute in the format.
+pub fn calibrated(
+    model: &ModelSpec,
+    kernels: Calibrated,
+    parallelism: Parallelism,
+    formats: Formats,
+    overhead: Overhead,
+) -> Result<Composed<Calibrated>, LatencyError> {
+    formats.check(&kernels.gpu)?;
+    Composed::new(model, kernels, parallelism, formats, overhead)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! Tests of the shipped profiles through the model that uses them.
+
+use std::collections::BTreeMap;
+use std::sync::{LazyLock, Mutex};
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::hardware::{gpu_names, profile as profile_of};
+use crate::latency::{LatencyModel, Stage, StepShape};
+use crate::model::model;
+use crate::units::SimDuration;
+
+const FITTED: [&str; 3] = ["a100-80g-sxm", "h100-sxm", "b200-sxm"];
+
+/// Reading a fitted profile takes tens of milliseconds, hundreds of cases need it.
+static READ: LazyLock<Mutex<BTreeMap<String, Calibrated>>> = LazyLock::new(Mutex::default);
+
+fn kernels(gpu: &str) -> Calibrated {
+    let mut read = READ.lock().unwrap();
+    read.entry(gpu.to_owned())
+        .or_insert_with(|| Calibrated::new(&profile_of(gpu).unwrap(), gpu).unwrap())
+        .clone()
+}
+
+fn instance(name: &str, gpu: &str, tp: u32) -> Composed<Calibrated> {
+    calibrated(
+        &model(name).unwrap(),
+        kernels(gpu),
+        Parallelism::new(tp, 1),
+        Formats::BF16,
+        Overhead::NONE,
+    )
+    .unwrap()
+}
+
+fn chunk(new: u32, past: u32) -> Chunk {
+    Chunk {
+        new,
+        past,
+        last: true,
+    }
+}
+
+#[test]
+fn every_profile_reads_and_the_fitted_ones_are_small() {
+    for name in gpu_names() {
+        let kernels = kernels(name);
+        let own = profile_of(name).unwrap().surfaces.is_some();
+        assert_eq!(own, kernels.has_surfaces() && kernels.lender.is_none());
+        let path = format!(
+            "{}/profiles/gpus/{name}/profile.yaml",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let bytes = std::fs::metadata(path).unwrap().len();
+        assert!(bytes < 200_000, "{name}: {bytes} bytes");
+    }
+}
+
+#[test]
+fn a_measured_product_is_measured_and_a_borrowed_one_is_not() {
+    let gemm = Gemm {
+        format: WeightDtype::Bf16,
+        m: 512,
+        n: 4096,
+        k: 4096,
+    };
+    assert!(kernels("h100-sxm").gemm(gemm).measured);
+    assert!(!kernels("h20").gemm(gemm).measured);
+    let far = Gemm { m: 1 << 20, ..gemm };
+    assert!(!kernels("h100-sxm").gemm(far).measured);
+}
+
+#[test]
+fn a_uniform_batch_of_prompts_costs_what_was_measured() {
+    let kernels = kernels("h100-sxm");
+    let layout = HeadLayout {
+        heads: 32,
+        kv_heads: 8,
+        head_dim: 128,
+        kv: KvDtype::Bf16,
+        window: None,
+    };
+    let chunks = [chunk(1024, 0); 8];
+    let ours = kernels.prefill_attention(&layout, &chunks).seconds;
+    let kind = SurfaceKind::PrefillAttention(KvDtype::Bf16, 128);
+    let measured = kernels
+        .read(kind, &[8.0, 1024.0, 32.0, 4.0])
+        .unwrap()
+        .seconds;
+    assert!(
+        (ours / measured - 1.0).abs() < 1e-9,
+        "{ours} against {measured}"
+    );
+}
+
+#[test]
+fn an_empty_step_is_overhead_alone() {
+    let shape = StepShape {
+        chunks: &[],
+        decodes: 0,
+        context: 0,
+    };
+    let time = instance("llama-3.1-8b", "h100-sxm", 1).step_time(&shape, Stage::ONLY);
+    assert_eq!(time, SimDuration::ZERO);
+}
+
+#[test]
+fn block_scaled_products_do_not_pay_the_launch_cost() {
+    let gemm = Gemm {
+        format: WeightDtype::Fp8Block,
+        m: 16,
+        n: 4096,
+        k: 7168,
+    };
+    let seconds = kernels("h100-sxm").gemm(gemm).seconds;
+    assert!(seconds < 40e-6, "{seconds}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn products_are_above_the_roofline_and_grow(
+        gpu in prop::sample::select(FITTED.to_vec()),
+        format in prop::sample::select(vec![WeightDtype::Bf16, WeightDtype::Fp8, WeightDtype::Fp8Block]),
+        exponents in (0u32..18, 4u32..18, 4u32..18), sixteenths in (16u64..32, 16u64..32, 16u64..32),
+    ) {
+        let kernels = kernels(gpu);
+        let between = |exponent: u32, sixteenths: u64| (sixteenths << exponent) / 16;
+        let gemm = Gemm {
+            format,
+            m: between(exponents.0, sixteenths.0),
+            n: between(exponents.1, sixteenths.1),
+            k: between(exponents.2, sixteenths.2),
+        };
+        let t = kernels.gemm(gemm).seconds;
+        let least = roofline_seconds(SurfaceKind::Gemm(format), &profile::gemm_point(gemm), &kernels.gpu);
+        prop_assert!(t.is_finite() && t > 0.0 && t >= least * (1.0 - 1e-9), "{t} against {least}");
+        let grows = |g: Gemm| kernels.gemm(g).seconds >= t * (1.0 - 1e-12);
+        let wider = Gemm { m: gemm.m + 1, ..gemm };
+        prop_assert!(grows(wider));
+        let wider = Gemm { n: gemm.n + 1, ..gemm };
+        prop_assert!(grows(wider));
+        let wider = Gemm { k: gemm.k + 1, ..gemm };
+        prop_assert!(grows(wider));
+    }
+
+    #[test]
+    fn surfaces_are_continuous_across_the_edge_of_the_grid(
+        gpu in prop::sample::select(FITTED.to_vec()), n in 100u64..60_000, k in 100u64..60_000,
+    ) {
+        let kernels = kernels(gpu);
+        let surface = &kernels.surfaces[&SurfaceKind::Gemm(WeightDtype::Bf16)];
+        let edge = *surface.grid.axes()[0].knots.last().unwrap();
+        let at = |m: f64| profile::predict(surface, &[m, n as f64, k as f64], &kernels.gpu).seconds;
+        prop_assert!((at(edge * (1.0 + 1e-9)) / at(edge * (1.0 - 1e-9)) - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn decode_attention_grows_with_batch_and_context(
+        gpu in prop::sample::select(FITTED.to_vec()),
+        batch in 1u32..3000, each in 1u32..300_000, kv_heads in 1u32..9, group in 1u32..9,
+    ) {
+        let kernels = kernels(gpu);
+        let layout = HeadLayout {
+            heads: kv_heads * group, kv_heads, head_dim: 128, kv: KvDtype::Bf16, window: None,
+        };
+        let time = |batch: u32, each: u32| {
+            let context = f64::from(batch) * f64::from(each);
+            kernels.decode_attention(&layout, batch, context).seconds
+        };
+        let t = time(batch, each);
+        prop_assert!(t > 0.0 && t.is_finite());
+        prop_assert!(time(batch + 1, each) >= t * (1.0 - 1e-12));
+        prop_assert!(time(batch, each + 1) >= t * (1.0 - 1e-12));
+    }
+
+    #[test]
+    fn prefill_attention_grows_with_the_chunk_and_its_past(
+        gpu in prop::sample::select(FITTED.to_vec()), new in 1u32..20_000, past in 0u32..50_000,
+    ) {
+        let kernels = kernels(gpu);
+        let layout = HeadLayout {
+            heads: 32, kv_heads: 8, head_dim: 128, kv: KvDtype::Bf16, window: None,
+        };
+        let time = |new, past| kernels.prefill_attention(&layout, &[chunk(new, past)]).seconds;
+        let t = time(new, past);
+        prop_assert!(t > 0.0 && t.is_finite());
+        prop_assert!(time(new + 1, past) >= t * (1.0 - 1e-12), "new {t} {}", time(new + 1, past));
+        prop_assert!(time(new, past + 1) >= t * (1.0 - 1e-12), "past {t} {}", time(new, past + 1));
+    }
+}
+
+#[test]
+fn steps_of_real_models_are_plausible() {
+    // Llama-3.1-8B on one H100 at 16 bits: weights alone take 4.8 ms at the data sheet's bandwidth.
+    let model = instance("llama-3.1-8b", "h100-sxm", 1);
+    let shape = StepShape {
+        chunks: &[],
+        decodes: 16,
+        context: 16_000,
+    };
+    let ms = model.step_time(&shape, Stage::ONLY).as_ms_f64();
+    assert!((5.5..9.0).contains(&ms), "{ms} ms");
+}

@@ -1,0 +1,391 @@
+//! What each kind of surface is a function of: its axes, knots, smoothness and roofline.
+
+use super::solver::AxisRule;
+use crate::hardware::GpuSpec;
+use crate::latency::kernels::{
+    Collective, CollectiveKind, Experts, Gemm, HeadLayout, LatentLayout,
+};
+use crate::latency::roofline::compute_precision;
+use crate::model::{KvDtype, WeightDtype};
+
+/// A kind of surface with its variant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SurfaceKind {
+    /// Matrix product by format; over m, n, k.
+    Gemm(WeightDtype),
+    /// Causal attention by KV format and head elements; over batch, new tokens, heads, heads per KV head.
+    PrefillAttention(KvDtype, u32),
+    /// Decode attention by KV format and head elements; over batch, context, KV heads, heads per KV head.
+    DecodeAttention(KvDtype, u32),
+    /// Latent prefill attention; over batch, new tokens, heads.
+    LatentPrefill(KvDtype),
+    /// Latent decode attention; over batch, context, heads.
+    LatentDecode(KvDtype),
+    /// Routed experts by format; over visits, experts on the rank, hidden, inner size on the rank, skew.
+    Experts(WeightDtype),
+    /// Collective by kind; over bytes, ranks.
+    Collective(CollectiveKind),
+    /// Memory-bound kernels; over bytes.
+    Elementwise,
+}
+
+/// Coordinates on the axes of a kind.
+pub type Point = Vec<f64>;
+
+/// An axis of a kind: name, knots, rule.
+struct AxisShape {
+    name: &'static str,
+    knots: &'static [f64],
+    rule: AxisRule,
+}
+
+const fn axis(name: &'static str, knots: &'static [f64], smooth: f64, monotone: bool) -> AxisShape {
+    AxisShape {
+        name,
+        knots,
+        rule: AxisRule { smooth, monotone },
+    }
+}
+
+const GEMM: &[AxisShape] = &[
+    axis(
+        "m",
+        &[
+            1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0,
+            1024.0, 1536.0, 2048.0, 4096.0, 8192.0, 32768.0,
+        ],
+        1e-3,
+        true,
+    ),
+    axis(
+        "n",
+        &[
+            32.0, 128.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0, 8192.0, 16384.0, 65536.0,
+        ],
+        1e-2,
+        true,
+    ),
+    axis(
+        "k",
+        &[
+            32.0, 128.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 65536.0,
+        ],
+        1e-2,
+        true,
+    ),
+];
+
+const BATCHES: &[f64] = &[
+    1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0,
+];
+const CONTEXTS: &[f64] = &[
+    2.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 32768.0, 131_072.0,
+];
+const PROMPTS: &[f64] = &[
+    1.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
+];
+
+const PREFILL: &[AxisShape] = &[
+    axis("batch", &[1.0, 2.0, 4.0, 16.0, 64.0, 256.0], 1e-2, true),
+    axis("new_tokens", PROMPTS, 3e-3, true),
+    axis("heads", &[1.0, 4.0, 8.0, 16.0, 32.0, 96.0], 1e-2, true),
+    axis("group", &[1.0, 4.0, 16.0, 96.0], 1e-2, false),
+];
+
+const DECODE: &[AxisShape] = &[
+    axis("batch", BATCHES, 3e-3, true),
+    axis("context", CONTEXTS, 3e-3, true),
+    axis("kv_heads", &[1.0, 2.0, 4.0, 8.0, 96.0], 1e-2, true),
+    axis("group", &[1.0, 2.0, 4.0, 8.0, 16.0, 96.0], 1e-2, false),
+];
+
+const LATENT_PREFILL: &[AxisShape] = &[
+    axis(
+        "batch",
+        &[1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0],
+        3e-3,
+        true,
+    ),
+    axis("new_tokens", PROMPTS, 3e-3, true),
+    axis(
+        "heads",
+        &[1.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0],
+        3e-3,
+        true,
+    ),
+];
+
+const LATENT_DECODE: &[AxisShape] = &[
+    axis("batch", BATCHES, 3e-3, true),
+    axis("context", CONTEXTS, 3e-3, true),
+    axis("heads", &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0], 3e-3, true),
+];
+
+const EXPERTS: &[AxisShape] = &[
+    axis(
+        "visits",
+        &[
+            2.0, 16.0, 64.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 32768.0,
+        ],
+        3e-3,
+        true,
+    ),
+    axis("experts", &[1.0, 8.0, 64.0, 256.0], 1e-2, false),
+    axis("hidden", &[1024.0, 2880.0, 7168.0], 1e-2, false),
+    axis("inner", &[256.0, 1024.0, 4096.0], 1e-2, false),
+    axis("skew", &[1.0], 1e-2, false),
+];
+
+const COLLECTIVE: &[AxisShape] = &[
+    axis(
+        "bytes",
+        &[
+            256.0,
+            1024.0,
+            4096.0,
+            16384.0,
+            32768.0,
+            65536.0,
+            131_072.0,
+            262_144.0,
+            524_288.0,
+            1_048_576.0,
+            2_097_152.0,
+            4_194_304.0,
+            8_388_608.0,
+            16_777_216.0,
+            67_108_864.0,
+            268_435_456.0,
+            1_073_741_824.0,
+        ],
+        1e-3,
+        true,
+    ),
+    axis("ranks", &[2.0, 4.0, 8.0], 1e-3, false),
+];
+
+const ELEMENTWISE: &[AxisShape] = &[axis(
+    "bytes",
+    &[
+        1024.0,
+        16384.0,
+        131_072.0,
+        1_048_576.0,
+        4_194_304.0,
+        16_777_216.0,
+        67_108_864.0,
+        268_435_456.0,
+        4_294_967_296.0,
+    ],
+    1e-3,
+    true,
+)];
+
+impl SurfaceKind {
+    /// Kind and variant as written: `gemm` and `bf16`.
+    #[must_use]
+    pub fn names(self) -> (&'static str, String) {
+        match self {
+            Self::Gemm(w) => ("gemm", w.name().to_owned()),
+            Self::PrefillAttention(kv, d) => ("prefill_attention", format!("{}-d{d}", kv.name())),
+            Self::DecodeAttention(kv, d) => ("decode_attention", format!("{}-d{d}", kv.name())),
+            Self::LatentPrefill(kv) => ("mla_prefill", kv.name().to_owned()),
+            Self::LatentDecode(kv) => ("mla_decode", kv.name().to_owned()),
+            Self::Experts(w) => ("moe", w.name().to_owned()),
+            Self::Collective(c) => ("collective", c.name().to_owned()),
+            Self::Elementwise => ("elementwise", "copy".to_owned()),
+        }
+    }
+
+    /// The kind named so.
+    #[must_use]
+    pub fn from_names(kind: &str, variant: &str) -> Option<Self> {
+        let layout = || {
+            let (kv, d) = variant.split_once("-d")?;
+            Some((KvDtype::from_name(kv)?, d.parse().ok()?))
+        };
+        match kind {
+            "gemm" => WeightDtype::from_name(variant).map(Self::Gemm),
+            "prefill_attention" => layout().map(|(kv, d)| Self::PrefillAttention(kv, d)),
+            "decode_attention" => layout().map(|(kv, d)| Self::DecodeAttention(kv, d)),
+            "mla_prefill" => KvDtype::from_name(variant).map(Self::LatentPrefill),
+            "mla_decode" => KvDtype::from_name(variant).map(Self::LatentDecode),
+            "moe" => WeightDtype::from_name(variant).map(Self::Experts),
+            "collective" => CollectiveKind::from_name(variant).map(Self::Collective),
+            "elementwise" => Some(Self::Elementwise),
+            _ => None,
+        }
+    }
+
+    const fn shape(self) -> &'static [AxisShape] {
+        match self {
+            Self::Gemm(_) => GEMM,
+            Self::PrefillAttention(..) => PREFILL,
+            Self::DecodeAttention(..) => DECODE,
+            Self::LatentPrefill(_) => LATENT_PREFILL,
+            Self::LatentDecode(_) => LATENT_DECODE,
+            Self::Experts(_) => EXPERTS,
+            Self::Collective(_) => COLLECTIVE,
+            Self::Elementwise => ELEMENTWISE,
+        }
+    }
+
+    /// Names of the axes.
+    pub fn axis_names(self) -> impl Iterator<Item = &'static str> {
+        self.shape().iter().map(|a| a.name)
+    }
+
+    pub(super) fn rules(self) -> Vec<AxisRule> {
+        self.shape().iter().map(|a| a.rule).collect()
+    }
+
+    /// How fast the roofline grows along an axis at most, as a power: what a time beyond the grid is scaled by.
+    pub(super) fn growth(self, axis: usize) -> i32 {
+        match self.shape()[axis].name {
+            "new_tokens" => 2,
+            "group" | "experts" | "skew" | "ranks" => 0,
+            _ => 1,
+        }
+    }
+
+    /// Fewest samples that make a surface: a dozen per axis.
+    pub(super) fn fewest_samples(self) -> usize {
+        12 * self.shape().len()
+    }
+
+    /// Knots for an axis that spans `low` to `high`: the kind's own between, and the ends.
+    pub(super) fn knots(self, axis: usize, low: f64, high: f64) -> Vec<f64> {
+        let close = |a: f64, b: f64| (a / b).log2().abs() < 0.2;
+        let mut knots = vec![low];
+        for &k in self.shape()[axis].knots {
+            if k > low && k < high && !close(k, low) && !close(k, high) {
+                knots.push(k);
+            }
+        }
+        if high > low {
+            knots.push(high);
+        }
+        knots
+    }
+}
+
+/// The least seconds the data sheet allows at a point of a kind. Log-convex in every coordinate.
+#[must_use]
+pub fn roofline_seconds(kind: SurfaceKind, point: &[f64], gpu: &GpuSpec) -> f64 {
+    let bound = |flops: f64, format: WeightDtype, bytes: f64| {
+        let peak = compute_precision(format)
+            .and_then(|p| gpu.peaks.at(p))
+            .unwrap_or(gpu.peaks.bf16);
+        (flops / peak).max(bytes / gpu.memory_bandwidth)
+    };
+    match kind {
+        SurfaceKind::Gemm(format) => {
+            let (m, n, k) = (point[0], point[1], point[2]);
+            let bytes = 2.0 * m * (k + n) + format.bytes() * n * k;
+            bound(2.0 * m * n * k, format, bytes)
+        }
+        SurfaceKind::PrefillAttention(_, d) => {
+            let (batch, new, heads) = (point[0], point[1], point[2]);
+            let flops = 2.0 * batch * heads * f64::from(d) * new * new;
+            bound(
+                flops,
+                attention_format(kind),
+                4.0 * batch * heads * f64::from(d) * new,
+            )
+        }
+        SurfaceKind::DecodeAttention(kv, d) => {
+            let (batch, context, kv_heads) = (point[0], point[1], point[2]);
+            let bytes = 2.0 * batch * context * kv_heads * f64::from(d) * kv.bytes() as f64;
+            bytes / gpu.memory_bandwidth
+        }
+        SurfaceKind::LatentPrefill(_) => {
+            let (batch, new, heads) = (point[0], point[1], point[2]);
+            let flops = batch * heads * 320.0 * new * new;
+            bound(flops, attention_format(kind), 640.0 * batch * heads * new)
+        }
+        SurfaceKind::LatentDecode(kv) => {
+            let (batch, context, heads) = (point[0], point[1], point[2]);
+            let bytes = batch * context * 576.0 * kv.bytes() as f64;
+            bound(
+                2.0 * batch * context * heads * 1088.0,
+                attention_format(kind),
+                bytes,
+            )
+        }
+        SurfaceKind::Experts(format) => {
+            let (visits, _, hidden, inner) = (point[0], point[1], point[2], point[3]);
+            // How many experts are read depends on the routing; inputs and outputs always move.
+            bound(6.0 * visits * hidden * inner, format, 4.0 * visits * hidden)
+        }
+        SurfaceKind::Collective(c) => {
+            // Ranks is not a continuous quantity here: take its least traffic, that of two.
+            point[0] * c.traffic(2) / gpu.intra_node_bandwidth()
+        }
+        SurfaceKind::Elementwise => point[0] / gpu.memory_bandwidth,
+    }
+}
+
+/// Attention over an 8-bit KV cache may compute in FP8.
+const fn attention_format(kind: SurfaceKind) -> WeightDtype {
+    match kind {
+        SurfaceKind::PrefillAttention(KvDtype::Fp8, _)
+        | SurfaceKind::LatentPrefill(KvDtype::Fp8)
+        | SurfaceKind::LatentDecode(KvDtype::Fp8) => WeightDtype::Fp8,
+        _ => WeightDtype::Bf16,
+    }
+}
+
+/// Where a product lies on its surface.
+#[must_use]
+pub fn gemm_point(g: Gemm) -> [f64; 3] {
+    [g.m as f64, g.n as f64, g.k as f64]
+}
+
+/// Where a uniform batch of prompts without past lies.
+#[must_use]
+pub fn prefill_point(layout: &HeadLayout, batch: f64, new: f64) -> [f64; 4] {
+    let heads = f64::from(layout.heads);
+    [batch, new, heads, heads / f64::from(layout.kv_heads)]
+}
+
+/// Where a decode batch lies; `context` per sequence with the step's own token.
+#[must_use]
+pub fn decode_point(layout: &HeadLayout, batch: u32, context: f64) -> [f64; 4] {
+    let group = f64::from(layout.heads) / f64::from(layout.kv_heads);
+    [f64::from(batch), context, f64::from(layout.kv_heads), group]
+}
+
+/// Where a latent batch lies.
+#[must_use]
+pub fn latent_point(layout: &LatentLayout, batch: f64, tokens: f64) -> [f64; 3] {
+    [batch, tokens, f64::from(layout.heads)]
+}
+
+/// Where experts lie; `skew` 1 is balanced. The last number is off the grid: the visits of the whole group of ranks,
+/// which every rank routes and permutes (see [`routing_seconds`]).
+#[must_use]
+pub fn experts_point(e: &Experts, skew: f64) -> [f64; 6] {
+    [
+        e.visits(),
+        f64::from(e.experts) / f64::from(e.ep),
+        f64::from(e.hidden),
+        f64::from(e.size) / f64::from(e.tp),
+        skew,
+        e.tokens as f64 * f64::from(e.top_k),
+    ]
+}
+
+/// Seconds to move the inputs of all visits of the group once, for kinds that route; zero for others.
+#[must_use]
+pub fn routing_seconds(kind: SurfaceKind, point: &[f64], gpu: &GpuSpec) -> f64 {
+    match kind {
+        SurfaceKind::Experts(_) => 2.0 * point[2] * point[5] / gpu.memory_bandwidth,
+        _ => 0.0,
+    }
+}
+
+/// Where a collective lies.
+#[must_use]
+pub fn collective_point(c: Collective) -> [f64; 2] {
+    [c.bytes, f64::from(c.ranks)]
+}
