@@ -404,3 +404,53 @@ fn a_byte_order_mark_is_no_second_document() {
     let ran = Scratch::with("s.yaml", &SMALL.replace('\n', "\r\n")).pdsim(&["check", "s.yaml"]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
+
+#[test]
+fn policies_that_contradict_themselves_are_refused() {
+    for (set, pieces) in [
+        (
+            "systems.split.queue=shortest_promt",
+            ["did you mean `shortest_prompt`?", "fcfs"],
+        ),
+        (
+            "systems.split.queue=earliest_deadline",
+            ["needs promises", "ttft: [250 ms, 5 s]"],
+        ),
+        (
+            "systems.split.long_prompts={above: 10, most: 0}",
+            [
+                "split.long_prompts.most: is 0",
+                "no long prompt would ever run",
+            ],
+        ),
+        (
+            "systems.split.swap_bandwidth=25 GB/s",
+            ["split.swap_bandwidth", "no use without `preemption: swap`"],
+        ),
+        (
+            "systems.colocated.preemption=return_to_prefill",
+            ["colocated.preemption", "which is for decode pools"],
+        ),
+        (
+            "systems.split.skip_prefill={}",
+            ["split.skip_prefill: says nothing", "below: 256"],
+        ),
+        (
+            "systems.split.transfer.overlap=layerwise",
+            [
+                "split.transfer.overlap: needs decode blocks",
+                "reservation: early",
+            ],
+        ),
+        (
+            "systems.split.transfer.in_flight=4",
+            ["split.transfer.in_flight", "`contention: fair` only"],
+        ),
+        (
+            "systems.colocated.reservation=early",
+            ["colocated.reservation", "disaggregated systems only"],
+        ),
+    ] {
+        refused(set, &pieces);
+    }
+}
