@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
+use super::trace::TraceArgs;
+
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
     .usage(AnsiColor::Green.on_default().bold())
@@ -27,6 +29,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Parse and validate scenarios, run nothing
     Check(CheckArgs),
+    /// Look at, convert, generate and fit traces
+    Trace(TraceArgs),
     /// Write a commented starter scenario
     Init(InitArgs),
     /// Print a completion script for a shell

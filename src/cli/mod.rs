@@ -12,6 +12,7 @@ mod output;
 mod progress;
 mod require;
 mod run;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,7 @@ pub fn main() -> ExitCode {
     let outcome = match args.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Init(args) => init::init(&args),
         Command::Completions(args) => completions::completions(&args),
     };

@@ -150,7 +150,7 @@ fn statistics_match_the_published_tables() {
         assert!(
             (seen - told).abs() <= digit / 2.0 + 1e-9,
             "{seen} for {told}"
-        )
+        );
     };
     let Some(conv) = stats("azure/AzureLLMInferenceTrace_conv.csv") else {
         return;

@@ -10,8 +10,11 @@ mod cdf;
 mod scale;
 mod style;
 mod timeline;
+mod trace;
 
 use std::path::{Path, PathBuf};
+
+pub(super) use trace::page as trace;
 
 use super::answer::telling_point;
 use super::file::{Error, remove_stale, write_file};
