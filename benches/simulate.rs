@@ -90,6 +90,7 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
             blocks: Some(30_000),
             watermark_blocks: 300,
             bytes_per_token: 131_072,
+            prefix_cache: false,
         },
     }
 }

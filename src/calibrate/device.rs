@@ -44,7 +44,7 @@ impl GpuFacts {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DeviceError {
     /// It does not fit.
-    #[error("needs {needed_bytes} bytes of device memory, {free_bytes} are free")]
+    #[error("needs {} MiB of device memory, {} are free", needed_bytes.div_ceil(1 << 20), free_bytes >> 20)]
     OutOfMemory {
         /// Bytes the point needs.
         needed_bytes: u64,

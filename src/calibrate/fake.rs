@@ -108,10 +108,9 @@ impl Fake {
             |flops: f64, bytes: f64| p.kernel_s + (work.flops() / flops).max(work.bytes() / bytes);
         match work {
             Work::Gemm(g) if g.dtype == GemmDtype::Fp8 => kernel(p.gemm_fp8_flops, p.memory),
-            Work::Gemm(_) => kernel(p.gemm_flops, p.memory),
+            Work::Gemm(_) | Work::Elementwise(_) => kernel(p.gemm_flops, p.memory),
             Work::Prefill(_) => kernel(p.attention_flops, p.memory),
             Work::Decode(_) => kernel(p.attention_flops, p.kv_read),
-            Work::Elementwise(_) => kernel(p.gemm_flops, p.memory),
             Work::Launch(LaunchKind::GraphNode) => p.launch_s / 2.0,
             Work::Launch(_) => p.launch_s,
             Work::Copy(c) => match c.kind {

@@ -14,24 +14,27 @@
 //!
 //! Not measured: latent attention, fused experts, sliding windows, and whatever an engine adds between kernels.
 
-pub mod check;
-//#[cfg(feature = "cuda")]
-//pub mod cuda;
 pub mod build;
+pub mod check;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 mod device;
 pub mod fake;
 mod float;
 pub mod kernels;
 pub mod launch;
 mod measure;
+pub mod name;
 pub mod plan;
 mod program;
+pub mod record;
 mod reference;
 pub mod samples;
 pub mod session;
 pub mod smi;
 pub mod store;
 pub mod summary;
+pub mod surfaces;
 mod work;
 
 pub use device::{Device, DeviceError, GpuFacts};

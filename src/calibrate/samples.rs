@@ -8,7 +8,7 @@
 //! | `elementwise.csv` | gpu, op, rows, columns, bytes |
 //! | `launch.csv` | gpu, op |
 //! | `copy.csv` | gpu, op, bytes |
-//! | `collective.csv` | gpu, op, dtype, ranks, bytes |
+//! | `collective.csv` | gpu, kind, dtype, ranks, `message_bytes` |
 //!
 //! followed by `kernel` (whose kernel ran), `time_us` (median of one call), `spread` (interquartile range over median)
 //! and `trials`. Heads, n, k and tokens are of one rank; tokens of attention are per sequence.
@@ -73,7 +73,7 @@ const fn shape_columns(kind: Kind) -> &'static [&'static str] {
         Kind::Elementwise => &["op", "rows", "columns", "bytes"],
         Kind::Launch => &["op"],
         Kind::Copy => &["op", "bytes"],
-        Kind::Collective => &["op", "dtype", "ranks", "bytes"],
+        Kind::Collective => &["kind", "dtype", "ranks", "message_bytes"],
     }
 }
 
@@ -283,7 +283,7 @@ impl<'a> Fields<'a> {
             }),
             Kind::Collective => Work::Collective(Collective {
                 ranks: self.number("ranks")?,
-                bytes: self.number("bytes")?,
+                bytes: self.number("message_bytes")?,
             }),
         })
     }

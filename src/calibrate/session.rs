@@ -146,7 +146,10 @@ fn point(
             Ok(())
         }
         Err(source) => {
-            store.skip(work, &source.to_string())?;
+            // What did not fit may fit when the GPU is free; trying costs nothing.
+            if !matches!(source, DeviceError::OutOfMemory { .. }) {
+                store.skip(work, &source.to_string())?;
+            }
             watch(&Event::Skipped(work, &source));
             if source.goes_on() {
                 outcome.skipped.push((*work, source));

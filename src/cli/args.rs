@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
+use super::calibrate::CalibrateArgs;
 use super::trace::TraceArgs;
 
 const STYLES: Styles = Styles::styled()
@@ -16,7 +17,7 @@ const STYLES: Styles = Styles::styled()
 #[derive(Debug, Parser)]
 #[command(name = "pdsim", version, styles = STYLES, propagate_version = true)]
 #[command(
-    after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed."
+    after_help = "Exit codes: 0 ok, 1 internal or I/O failure, 2 bad scenario, flags or trace, 3 a --require condition was missed, 4 no usable GPU (calibrate)."
 )]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -33,6 +34,8 @@ pub(super) enum Command {
     Trace(TraceArgs),
     /// Write a commented starter scenario
     Init(InitArgs),
+    /// Measure a GPU of this machine: kernel times for a profile
+    Calibrate(CalibrateArgs),
     /// Print a completion script for a shell
     Completions(CompletionsArgs),
 }

@@ -15,6 +15,9 @@ pub(super) fn check(args: &CheckArgs) -> Outcome {
                 for note in &experiment.notes {
                     output::tell(&format!("note: {note}"));
                 }
+                for warning in &experiment.warnings {
+                    output::tell(&format!("warning: {warning}"));
+                }
                 let systems = experiment.points[0].systems.len();
                 let line = format!(
                     "{}: ok: {} systems × {} points × {} seeds = {} runs\n",

@@ -13,6 +13,8 @@ const FAILURE: u8 = 1;
 const BAD_INPUT: u8 = 2;
 /// The SLO or a `--require` condition was missed.
 const MISSED: u8 = 3;
+/// No usable GPU.
+const NO_GPU: u8 = 4;
 
 /// Why a command did not succeed; each message is complete.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) enum Failure {
     Broken(String),
     /// The run went well, its figures miss what was required.
     Missed(String),
+    /// There is no GPU to measure.
+    NoGpu(String),
 }
 
 impl Failure {
@@ -32,6 +36,7 @@ impl Failure {
             Self::BadInput(text) => (text, BAD_INPUT),
             Self::Broken(text) => (text, FAILURE),
             Self::Missed(text) => (text, MISSED),
+            Self::NoGpu(text) => (text, NO_GPU),
         };
         for line in text.lines() {
             output::tell(&format!("error: {line}"));

@@ -1,6 +1,6 @@
 //! `pdsim init`: a commented starter scenario.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 
 use super::args::InitArgs;
@@ -18,7 +18,12 @@ pub(super) fn init(args: &InitArgs) -> Outcome {
         .write(true)
         .create_new(true)
         .open(&args.file);
-    let written = file.and_then(|mut file| file.write_all(STARTER.as_bytes()));
+    let written = file.and_then(|mut file| {
+        file.write_all(STARTER.as_bytes()).inspect_err(|_| {
+            // Half a starter is no use to anybody; the error of the write is the one to tell.
+            let _ = fs::remove_file(&args.file);
+        })
+    });
     match written {
         Ok(()) => {
             output::tell(&format!("wrote {shown}; run it with: pdsim run {shown}"));

@@ -4,6 +4,7 @@
 //! is ever printed. A reader that closes stdout early is no failure.
 
 mod args;
+mod calibrate;
 mod check;
 mod completions;
 mod exit;
@@ -33,6 +34,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::check(&args),
         Command::Trace(args) => trace::trace(&args),
         Command::Init(args) => init::init(&args),
+        Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Completions(args) => completions::completions(&args),
     };
     match outcome {

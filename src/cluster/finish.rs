@@ -182,6 +182,7 @@ impl Instance {
     fn end_prompt<H: Host>(&mut self, slot: SlotId, outlet: &mut Outlet<'_>, host: &mut H) {
         let now = host.now();
         self.prefilling -= 1;
+        self.cache_prompt(slot, outlet.table, host);
         let live = &mut outlet.table[slot];
         if live.record.prefill_end == SimTime::NEVER {
             live.record.prefill_end = now;
@@ -222,8 +223,7 @@ impl Instance {
     /// A request has its last token: its blocks go back and its history goes out.
     fn release<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
         self.seqs -= 1;
-        let blocks = self.kv.blocks_for(context);
-        self.give_blocks(blocks, host);
+        self.give_up(slot, context, table, host);
         let live = &mut table[slot];
         live.record.outcome = Outcome::Done;
         host.observer().ended(&live.record);

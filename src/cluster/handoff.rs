@@ -16,8 +16,9 @@ impl Cluster {
     pub(super) fn route_handoffs<H: Host>(&mut self, host: &H) {
         for i in 0..self.handoffs.len() {
             let slot = self.handoffs[i];
-            let live = &self.table[slot];
-            let chosen = self.decode.choose(live, &self.instances, host.now());
+            let chosen = self
+                .decode
+                .choose(&self.table, slot, &mut self.instances, host.now());
             let first_token = self.first_token;
             let live = &mut self.table[slot];
             live.decode_on = chosen;
@@ -116,9 +117,8 @@ impl Cluster {
         let source = &mut self.instances[from.index()];
         let (slot, bytes) = source.link.end();
         source.handing_off -= 1;
-        let live = &mut self.table[slot];
-        let pinned = source.kv.blocks_for(u64::from(live.record.input_tokens));
-        source.give_blocks(pinned, host);
+        let pinned = u64::from(self.table[slot].record.input_tokens);
+        source.give_up(slot, pinned, &mut self.table, host);
         self.mark_dirty(from);
         let live = &mut self.table[slot];
         live.record.transfer_end = now;

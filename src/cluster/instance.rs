@@ -9,7 +9,7 @@ use super::observer::Observer;
 use super::table::Table;
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, SlotId};
-use crate::kv::BlockPool;
+use crate::kv::{BlockPool, PrefixCache};
 use crate::latency::Chunk;
 use crate::net::Link;
 use crate::policy::batch::BatchPolicy;
@@ -114,6 +114,10 @@ pub(super) struct Instance {
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
     pub(super) kv: BlockPool,
+    /// Prompt blocks kept for prompts that start alike.
+    pub(super) prefix: Option<PrefixCache>,
+    /// KV blocks of a prompt block.
+    pub(super) prefix_unit: u64,
     /// Blocks among the used ones that belong to steps in progress which observers have not heard of.
     pub(super) unreported: u64,
     /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
@@ -203,6 +207,16 @@ impl Instance {
         self.kv.free().saturating_add(self.untouched(now))
     }
 
+    /// KV blocks not in use at `now` by steps that have ended, nor by anything but steps.
+    pub(super) fn free_after_ended(&self, now: SimTime) -> u64 {
+        let batch = &self.stages[0].batch;
+        if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
+            return self.kv.free() + self.unreported;
+        }
+        let ended = batch.group.blocks_for_steps(batch.ended_by(now));
+        self.kv.free() + self.unreported - ended
+    }
+
     /// KV blocks in use at `now`, steps that start at `now` included.
     pub(super) fn used_after(&self, now: SimTime) -> u64 {
         let batch = &self.stages[0].batch;
@@ -266,6 +280,7 @@ impl Instance {
             let (now, used) = (host.now(), self.kv.used());
             host.observer()
                 .kv_changed(now, self.id, blocks.cast_signed(), used);
+            self.trim_prefix(self.kv.free());
         }
     }
 
@@ -276,6 +291,7 @@ impl Instance {
             let (now, used) = (host.now(), self.kv.used() - self.unreported);
             host.observer()
                 .kv_changed(now, self.id, blocks.cast_signed(), used);
+            self.trim_prefix(self.kv.free() + self.unreported);
         }
     }
 

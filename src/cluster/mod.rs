@@ -12,6 +12,7 @@ mod host;
 mod instance;
 mod observer;
 mod pool;
+mod prefix;
 mod record;
 mod routing;
 mod spec;

@@ -1,9 +1,9 @@
 //! Routing of one phase: the router and what it may choose from.
 
 use super::instance::Instance;
-use super::table::Live;
+use super::table::Table;
 use super::views::{Candidates, Phase};
-use crate::ids::InstanceId;
+use crate::ids::{InstanceId, SlotId};
 use crate::policy::router::{RequestView, Router, RouterRule};
 use crate::tournament::Tournament;
 use crate::units::SimTime;
@@ -16,6 +16,8 @@ pub(super) struct Routing {
     router: Box<dyn Router>,
     /// Queue lengths by position, kept for the router that asks for the shortest.
     shortest: Option<Tournament<u64>>,
+    /// Whether the router asks what prefix caches hold.
+    looks_into_caches: bool,
 }
 
 impl Routing {
@@ -31,16 +33,24 @@ impl Routing {
             ids,
             router: rule.build(),
             shortest,
+            looks_into_caches: rule == RouterRule::PrefixAware,
         }
     }
 
     /// Chooses an instance.
     pub(super) fn choose(
         &mut self,
-        live: &Live,
-        instances: &[Instance],
+        table: &Table,
+        slot: SlotId,
+        instances: &mut [Instance],
         now: SimTime,
     ) -> InstanceId {
+        if self.looks_into_caches {
+            for id in &self.ids {
+                instances[id.index()].trim_prefix_at(now);
+            }
+        }
+        let live = &table[slot];
         let request = RequestView {
             input_tokens: live.record.input_tokens,
             max_output: live.max_output,
@@ -50,6 +60,8 @@ impl Routing {
             now,
             ids: &self.ids,
             instances,
+            table,
+            slot,
             phase: self.phase,
             shortest: self.shortest.as_ref(),
         };

@@ -34,10 +34,12 @@ pub struct KvSpec {
     pub block_tokens: u32,
     /// Blocks per instance; `None` for unlimited memory.
     pub blocks: Option<u64>,
-    /// Share of the blocks kept free when prompts are admitted, in blocks.
+    /// Blocks left free when prompts are admitted.
     pub watermark_blocks: u64,
     /// Bytes per token over all layers and ranks: what a KV transfer carries.
     pub bytes_per_token: u64,
+    /// Whether prompt blocks stay cached after use, for prompts that start alike. Of no effect on decode pools.
+    pub prefix_cache: bool,
 }
 
 /// One pool of equal instances.

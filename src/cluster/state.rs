@@ -1,5 +1,7 @@
 //! The cluster as a whole: tables, routing and what happens in each phase of an instant.
 
+use std::sync::Arc;
+
 use super::finish::Outlet;
 use super::group::Group;
 use super::host::Host;
@@ -13,11 +15,11 @@ use super::step::Shop;
 use super::table::Table;
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, RequestId, SlotId};
-use crate::kv::{BlockPool, blocks_for};
+use crate::kv::{BlockPool, PrefixCache, blocks_for};
 use crate::net::Link;
 use crate::policy::batch::StepPlan;
 use crate::units::SimTime;
-use crate::workload::RequestSpec;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// Which source of events a lane is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +54,8 @@ pub struct Cluster {
 impl Cluster {
     /// Builds an idle cluster.
     #[must_use]
-    pub fn new(spec: &SystemSpec) -> Self {
+    pub fn new(spec: &SystemSpec, prefixes: Option<Arc<Prefixes>>) -> Self {
+        let prompt_block = prefixes.as_ref().map(|p| p.block_tokens());
         let mut instances: Vec<Instance> = Vec::new();
         let mut lanes = Vec::new();
         for (index, pool) in spec.pools.iter().enumerate() {
@@ -65,6 +68,7 @@ impl Cluster {
                     pool,
                     lanes.len(),
                     link,
+                    prompt_block,
                 ));
                 lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
             }
@@ -91,7 +95,7 @@ impl Cluster {
             decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
-            table: Table::default(),
+            table: Table::new(prefixes),
             lanes,
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
@@ -203,8 +207,10 @@ impl Cluster {
 
     fn route_arrival<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let now = host.now();
+        let chosen = self
+            .prefill
+            .choose(&self.table, slot, &mut self.instances, now);
         let live = &mut self.table[slot];
-        let chosen = self.prefill.choose(live, &self.instances, now);
         live.record.routed = now;
         let instance = &mut self.instances[chosen.index()];
         instance.pending_tokens += u64::from(live.record.input_tokens);
@@ -270,9 +276,11 @@ fn new_instance(
     spec: &PoolSpec,
     lane: usize,
     link: Link,
+    prompt_block: Option<u32>,
 ) -> Instance {
     let block_tokens = spec.kv.blocks.map(|_| spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some();
+    let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
@@ -293,6 +301,8 @@ fn new_instance(
         left_over: 0,
         stages: (0..spec.pp).map(|_| stage()).collect(),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
+        prefix: caches.then(PrefixCache::default),
+        prefix_unit: blocks_for(u64::from(prompt_block.unwrap_or(1)), spec.kv.block_tokens),
         unreported: 0,
         seqs: 0,
         prefilling: 0,

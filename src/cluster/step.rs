@@ -82,6 +82,7 @@ impl Instance {
                 queue: &self.waiting,
                 table: shop.table,
                 kv: &self.kv,
+                prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
                 queue: &self.partial,
@@ -106,6 +107,11 @@ impl Instance {
 
     /// Turns the plan's picks into jobs, admitting waiting prompts.
     fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        if self.prefix.is_some() {
+            let is_waiting = |pick: &&Pick| matches!(pick, Pick::Waiting { .. });
+            let prompts = shop.plan.picks.iter().filter(is_waiting).count();
+            self.hold_prefixes(prompts, shop.table, host);
+        }
         let mut completed = false;
         for i in 0..shop.plan.picks.len() {
             let (slot, tokens) = match shop.plan.picks[i] {
@@ -133,7 +139,8 @@ impl Instance {
             .pop_front()
             .expect("a plan picks only prompts that wait");
         let live = &mut table[slot];
-        let blocks = self.kv.blocks_for(u64::from(live.to_compute));
+        let total = self.kv.blocks_for(u64::from(live.to_compute));
+        let blocks = total - live.held as u64 * self.prefix_unit;
         let now = host.now();
         if live.record.prefill_start == SimTime::NEVER {
             live.record.prefill_start = now;
@@ -142,7 +149,6 @@ impl Instance {
         if live.record.preemptions > 0 && live.record.decode_start == SimTime::NEVER {
             live.record.decode_start = now;
         }
-        live.computed = 0;
         self.seqs += 1;
         self.prefilling += 1;
         self.take_blocks(blocks, host);
@@ -222,8 +228,7 @@ impl Instance {
         let (id, now) = (live.record.id, host.now());
         self.seqs -= 1;
         self.waiting.push_front(slot);
-        let blocks = self.kv.blocks_for(context);
-        self.give_blocks(blocks, host);
+        self.give_up(slot, context, table, host);
         host.observer().preempted(now, self.id, id);
     }
 

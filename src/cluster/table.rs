@@ -1,9 +1,11 @@
 //! The table of live requests: one request, one row, phases as instants in it.
 
+use std::sync::Arc;
+
 use super::record::{Outcome, RequestRecord};
 use crate::ids::{InstanceId, RequestId, SlotId};
 use crate::units::SimTime;
-use crate::workload::RequestSpec;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// A live request.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub(super) struct Live {
     pub(super) membership: u32,
     /// In a batch and has not yet ended a step there.
     pub(super) fresh: bool,
+    /// Prompt blocks it holds in the prefix cache of the instance it is on.
+    pub(super) held: usize,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
 }
@@ -39,9 +43,32 @@ pub(super) struct Table {
     rows: Vec<Live>,
     free: Vec<SlotId>,
     joins: u64,
+    /// The shared starts of prompts, if the workload describes them.
+    prefixes: Option<Arc<Prefixes>>,
 }
 
 impl Table {
+    /// An empty table for a workload with these prefixes.
+    pub(super) fn new(prefixes: Option<Arc<Prefixes>>) -> Self {
+        Self {
+            prefixes,
+            ..Self::default()
+        }
+    }
+
+    /// The shared starts of prompts.
+    pub(super) fn prefixes(&self) -> Option<&Prefixes> {
+        self.prefixes.as_deref()
+    }
+
+    /// The ids of the whole prompt blocks of the request in `slot`.
+    pub(super) fn prefix_ids(&self, slot: SlotId) -> &[u32] {
+        let request = self[slot].record.id.index();
+        self.prefixes
+            .as_ref()
+            .map_or(&[], |prefixes| prefixes.ids(request))
+    }
+
     /// Takes a request in.
     pub(super) fn insert(&mut self, id: RequestId, request: &RequestSpec) -> SlotId {
         let mut row = Live {
@@ -74,6 +101,7 @@ impl Table {
             finish_step: 0,
             membership: 0,
             fresh: false,
+            held: 0,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {

@@ -1,9 +1,10 @@
 //! Read-only views that the cluster lends to policies.
 
 use super::instance::Instance;
+use super::prefix::look_up;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
-use crate::kv::BlockPool;
+use crate::kv::{BlockPool, PrefixCache};
 use crate::policy::batch::{PromptQueue, PromptView};
 use crate::policy::router::{ClusterView, least};
 use crate::tournament::Tournament;
@@ -14,19 +15,16 @@ pub(super) struct Waiting<'a> {
     pub(super) queue: &'a std::collections::VecDeque<SlotId>,
     pub(super) table: &'a Table,
     pub(super) kv: &'a BlockPool,
+    pub(super) prefix: Option<&'a PrefixCache>,
 }
 
 impl PromptQueue for Waiting<'_> {
     fn get(&self, i: usize) -> Option<PromptView> {
-        let live = &self.table[*self.queue.get(i)?];
-        let blocks = if self.kv.is_limited() {
-            self.kv.blocks_for(u64::from(live.to_compute))
-        } else {
-            0
-        };
+        let slot = *self.queue.get(i)?;
+        let found = look_up(self.prefix, self.kv, self.table, slot);
         Some(PromptView {
-            remaining: live.to_compute,
-            blocks,
+            remaining: self.table[slot].to_compute - found.cached_tokens,
+            blocks: found.blocks,
         })
     }
 }
@@ -52,6 +50,9 @@ pub(super) struct Candidates<'a> {
     pub(super) now: SimTime,
     pub(super) ids: &'a [InstanceId],
     pub(super) instances: &'a [Instance],
+    pub(super) table: &'a Table,
+    /// The request to route.
+    pub(super) slot: SlotId,
     pub(super) phase: Phase,
     /// Queue lengths by position, if the router asks for the shortest.
     pub(super) shortest: Option<&'a Tournament<u64>>,
@@ -82,5 +83,25 @@ impl ClusterView for Candidates<'_> {
 
     fn tokens(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].tokens_at(self.now)
+    }
+
+    fn prompt_tokens(&self, i: usize) -> u64 {
+        self.instances[self.ids[i].index()].pending_tokens
+    }
+
+    fn cached_tokens(&self, i: usize) -> u64 {
+        let instance = &self.instances[self.ids[i].index()];
+        let found = look_up(
+            instance.prefix.as_ref(),
+            &instance.kv,
+            self.table,
+            self.slot,
+        );
+        u64::from(found.cached_tokens)
+    }
+
+    fn cached_blocks(&self, i: usize) -> u64 {
+        let instance = &self.instances[self.ids[i].index()];
+        instance.prefix.as_ref().map_or(0, PrefixCache::cached)
     }
 }

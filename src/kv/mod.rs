@@ -5,9 +5,11 @@
 //! a batch move in lockstep, so counting sequences by residue class tells the blocks of any number of steps without stepping.
 
 mod pool;
+mod prefix_cache;
 mod residues;
 
 pub use pool::BlockPool;
+pub use prefix_cache::PrefixCache;
 pub use residues::Residues;
 
 /// Blocks that `tokens` KV entries occupy.

@@ -21,12 +21,6 @@ impl BlockPool {
         }
     }
 
-    /// Tokens per block.
-    #[must_use]
-    pub const fn block_tokens(&self) -> u32 {
-        self.block_tokens
-    }
-
     /// Blocks that `tokens` KV entries occupy.
     #[must_use]
     pub const fn blocks_for(&self, tokens: u64) -> u64 {

@@ -1,7 +1,9 @@
 //! Closing the books: from counters and records to figures.
 
 use super::collector::{Collector, PoolBook, seconds};
-use super::result::{Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, Throughput};
+use super::result::{
+    Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
+};
 use super::series::Series;
 use super::verdict::{Evidence, verdict};
 use super::warning::Warning;
@@ -41,10 +43,13 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
     let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
-    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| window_s < 5.0 * e2e) {
+    // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
+    let settles = verdict.state != State::Overloaded;
+    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| settles && window_s < 5.0 * e2e) {
         warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
     }
     let measured = books.counts.measured;
+    let offered_per_s = per(measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
         counts: books.counts,
@@ -54,8 +59,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
             attainment
         }),
         itl: books.itl.distribution(),
-        throughput: throughput(&books, span_s),
-        offered_per_s: per(measured.saturating_sub(1) as f64, window_s),
+        throughput: throughput(&books, span_s, offered_per_s),
+        offered_per_s,
         gpus: books.pools.iter().map(|p| p.gpus).sum(),
         window_start_s: start.as_secs_f64(),
         last_arrival_s: books.last_arrival.as_secs_f64(),
@@ -97,13 +102,17 @@ fn shapes(books: &Collector) -> Shapes {
     }
 }
 
-fn throughput(books: &Collector, span_s: f64) -> Throughput {
+fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput {
+    let (met, measured) = (books.attainment.met as f64, books.counts.measured as f64);
+    // What was asked for, per second of asking: the drain after the last arrival is no time in which more could be good.
+    let good_per_s = if offered_per_s > 0.0 {
+        per(met, measured) * offered_per_s
+    } else {
+        per(met, span_s)
+    };
     Throughput {
         requests_per_s: per(books.counts.done as f64, span_s),
-        good_requests_per_s: books
-            .config
-            .slo
-            .map(|_| per(books.attainment.met as f64, span_s)),
+        good_requests_per_s: books.config.slo.map(|_| good_per_s),
         input_tokens_per_s: per(books.sums.input_tokens as f64, span_s),
         output_tokens_per_s: per(books.sums.output_tokens as f64, span_s),
     }

@@ -12,7 +12,7 @@ pub struct Records {
     len: usize,
 }
 
-// What keeps the promise of the documentation, with room to grow up to 150 bytes.
+// Holds the documentation to its word.
 const _: () = assert!(size_of::<Option<RequestRecord>>() <= 112);
 
 impl Records {

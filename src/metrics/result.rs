@@ -75,9 +75,9 @@ pub struct Distribution {
 /// Work done per second of the measured span (window start to the end of the run), as serving benchmarks count it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Throughput {
-    /// Measured requests done.
+    /// Measured requests done, per second from the start of the measured window to the end of the run, the drain included.
     pub requests_per_s: f64,
-    /// Measured requests done within the promise; absent without one.
+    /// Attainment times the rate of measured arrivals; absent without a promise.
     pub good_requests_per_s: Option<f64>,
     /// Their prompt tokens.
     pub input_tokens_per_s: f64,

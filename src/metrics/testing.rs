@@ -101,6 +101,7 @@ pub(crate) fn system() -> SystemSpec {
             blocks: Some(4000),
             watermark_blocks: 0,
             bytes_per_token: 1,
+            prefix_cache: false,
         },
     };
     SystemSpec {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::testing::{Load, simulate};
-use super::{Collector, Config, RunMetrics, Slo, Warmup, Warning};
+use super::{Collector, Config, RunMetrics, Slo, State, Warmup, Warning};
 use crate::latency::fixed::Fixed;
 use crate::sim::{Options, simulate as simulate_for_real};
 use crate::units::{SimDuration, SimTime};
@@ -206,4 +206,26 @@ fn l8_the_figures_of_a_run_do_not_depend_on_stepping() {
         assert_eq!(json(&fast), json(&slow));
         assert!(fast.series.iter().eq(slow.series.iter()));
     }
+}
+
+#[test]
+fn a_run_too_short_to_fill_is_warned_of_but_an_overloaded_one_is_not() {
+    let warned = |m: &RunMetrics| {
+        let too_short = |w: &Warning| matches!(w, Warning::HorizonTooShort { .. });
+        m.warnings.iter().any(too_short)
+    };
+    let short = Load {
+        output_tokens: 1001,
+        tpot_ms: 20.0,
+        ..Load::mm1(0.5, 1000)
+    };
+    let short = simulate(&short, 1);
+    assert_ne!(short.verdict.state, State::Overloaded);
+    assert!(warned(&short), "{:?}", short.warnings);
+    // Waits grow to half the window; more requests would not change that.
+    let overloaded = simulate(&Load::mm1(2.0, 3000), 1);
+    assert_eq!(overloaded.verdict.state, State::Overloaded);
+    let ratio = overloaded.last_arrival_s / (overloaded.e2e.as_ref().unwrap().mean_ms / 1e3);
+    assert!(ratio < 5.0, "{ratio}");
+    assert!(!warned(&overloaded), "{:?}", overloaded.warnings);
 }

@@ -110,9 +110,11 @@ impl Warning {
     #[must_use]
     pub const fn advice(&self) -> &'static str {
         match self {
-            Self::NothingMeasured { .. } => "raise workload.requests or lower workload.warmup",
-            Self::HorizonTooShort { .. } | Self::FewRequests { .. } => "raise workload.requests",
-            Self::LongWarmup { .. } => "lower workload.warmup or raise workload.requests",
+            Self::NothingMeasured { .. } => "simulate more requests or lower workload.warmup",
+            Self::HorizonTooShort { .. } | Self::FewRequests { .. } => {
+                "simulate more requests (workload.requests, or a longer trace)"
+            }
+            Self::LongWarmup { .. } => "lower workload.warmup or simulate more requests",
             Self::Rejected { .. } => "give the pool more KV memory or cap the prompt length",
             Self::Unfinished { .. } => "raise the horizon or lower the rate",
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",

@@ -60,12 +60,6 @@ impl Link {
             .take()
             .expect("a transfer ends only after it started")
     }
-
-    /// Transfers waiting or in progress.
-    #[must_use]
-    pub fn pending(&self) -> usize {
-        self.queue.len() + usize::from(self.current.is_some())
-    }
 }
 
 #[cfg(test)]

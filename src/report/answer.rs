@@ -1,9 +1,11 @@
 //! The answer in sentences: which system serves this load better, and why, from the pooled figures alone.
 
+use super::compare;
 use super::input::Report;
-use super::pool::{Pooled, difference};
+use super::pool::Pooled;
 use super::words;
 use crate::metrics::{Estimate, State};
+use crate::units::SimDuration;
 
 /// How far a system keeps the promise along the axis. Read from the grid of the sweep: the true crossing lies between
 /// `kept` and `missed`.
@@ -67,139 +69,139 @@ pub fn telling_point(report: &Report, pooled: &[Pooled]) -> usize {
 pub fn sentences(report: &Report, pooled: &[Pooled]) -> Vec<String> {
     let mut out = Vec::new();
     let crossings = crossings(report, pooled);
-    let point = telling_point(report, pooled);
-    let here = ranked(pooled, point);
+    let here = ranked(pooled, telling_point(report, pooled));
     if !crossings.is_empty() {
-        out.push(by_crossing(report, &crossings));
+        out.push(compare::by_crossing(report, &crossings));
+    } else if report.axis.values.len() == 1 {
+        out.extend(compare::by_promise(report, &here));
     }
-    let tied = crossings
-        .windows(2)
-        .all(|pair| pair[0].kept == pair[1].kept);
-    if let ([first, second, ..], true) = (&here[..], tied) {
-        out.push(by_difference(report, point, first, second));
+    // Systems that reach less far along the axis are out of the race already.
+    let reach = |p: &Pooled| {
+        crossings
+            .iter()
+            .find(|c| c.system == p.system)
+            .map(|c| c.kept)
+    };
+    let farthest = here.iter().filter_map(|p| reach(p)).max();
+    let contenders: Vec<&Pooled> = here
+        .iter()
+        .filter(|p| reach(p) == farthest)
+        .copied()
+        .collect();
+    if contenders.len() > 1 {
+        out.extend(compare::headline(report, &contenders));
     }
+    out.extend(compare::within_noise(
+        report,
+        &decisive(pooled, &crossings, &here),
+    ));
     if let Some((best, others)) = here.split_first() {
         for other in others {
-            if let Some(why) = why(report, best, other) {
-                out.push(why);
-            }
+            out.extend(why(report, best, other));
         }
     }
-    if let Some(note) = unequal_gpus(report) {
-        out.push(note);
-    }
+    out.extend(compare::unequal_hardware(report, &here));
+    out.extend(
+        report
+            .cautions
+            .iter()
+            .map(|text| format!("Caution: {text}.")),
+    );
     out
 }
 
-/// The systems at a point, best first: by attainment, or by mean E2E without a promise.
+/// What the statements about the promise rest on: both sides of each crossing, or the single point.
+fn decisive<'p>(
+    pooled: &'p [Pooled],
+    crossings: &[Crossing],
+    here: &[&'p Pooled],
+) -> Vec<&'p Pooled> {
+    if crossings.is_empty() {
+        return here.to_vec();
+    }
+    pooled
+        .iter()
+        .filter(|p| {
+            crossings.iter().any(|c| {
+                c.system == p.system && (c.kept == Some(p.point) || c.missed == Some(p.point))
+            })
+        })
+        .collect()
+}
+
+/// The systems at a point, best first: by attainment, then (and without a promise, after the verdict) by mean E2E.
 fn ranked(pooled: &[Pooled], point: usize) -> Vec<&Pooled> {
-    let key = |p: &Pooled| {
-        p.mean("attainment").map_or_else(
-            || p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY),
-            |share| -share,
-        )
-    };
+    let e2e = |p: &Pooled| p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY);
     let mut here: Vec<&Pooled> = pooled.iter().filter(|p| p.point == point).collect();
-    here.sort_by(|a, b| a.state.cmp(&b.state).then(key(a).total_cmp(&key(b))));
-    if here.iter().all(|p| p.mean("attainment").is_some()) {
-        here.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    here.sort_by(|a, b| a.state.cmp(&b.state).then(e2e(a).total_cmp(&e2e(b))));
+    let missed = |p: &Pooled| p.mean("attainment").map(|share| 1.0 - share);
+    if here.iter().all(|p| missed(p).is_some()) {
+        let missed = |p: &Pooled| missed(p).unwrap_or(1.0);
+        here.sort_by(|a, b| {
+            let by_promise = missed(a).total_cmp(&missed(b));
+            by_promise.then(e2e(a).total_cmp(&e2e(b)))
+        });
     }
     here
 }
 
-fn by_crossing(report: &Report, crossings: &[Crossing]) -> String {
-    let target = report.slo.map_or(0.0, |slo| slo.attainment);
-    let label = |point: usize| report.axis.values[point].label.as_str();
-    let mut order: Vec<&Crossing> = crossings.iter().collect();
-    order.sort_by_key(|c| std::cmp::Reverse((c.kept, c.missed.is_none())));
-    let parts: Vec<String> = order
-        .iter()
-        .map(|c| {
-            let name = &report.systems[c.system].name;
-            match (c.kept, c.missed) {
-                (Some(kept), Some(missed)) => {
-                    format!("{name} up to {} (not at {})", label(kept), label(missed))
-                }
-                (Some(kept), None) => format!("{name} at every value, up to {}", label(kept)),
-                (None, _) => format!("{name} at none"),
-            }
-        })
-        .collect();
-    format!(
-        "{} is kept, read from the sweep's grid: {}.",
-        percent(target),
-        parts.join("; ")
-    )
-}
-
-fn by_difference(report: &Report, point: usize, best: &Pooled, next: &Pooled) -> String {
-    let (a, b) = (
-        &report.systems[best.system].name,
-        &report.systems[next.system].name,
-    );
-    let (name, scale, unit, what) = if best.figures.contains_key("attainment") {
-        ("attainment", 100.0, "points", "good requests")
-    } else {
-        ("e2e_mean_ms", 1.0, "ms", "mean E2E")
-    };
-    let Some(d) = difference(report, point, best.system, next.system, name) else {
-        return format!("{a} and {b} share no seed, so they cannot be compared.");
-    };
-    let seen = |p: &Pooled| {
-        p.mean(name).map_or_else(String::new, |v| {
-            if name == "attainment" {
-                percent(v)
-            } else {
-                format!("{} ms", digits(v))
-            }
-        })
-    };
-    let pair = format!("{} against {}", seen(best), seen(next));
-    let size = (d.mean * scale).abs();
-    let at = at_point(report, point);
-    match (d.half_width, d.differs_from_zero()) {
-        (Some(half), Some(true)) => format!(
-            "{a} serves this load better than {b}{at}: {what} {pair}, difference {size:.1} ± {:.1} {unit} over {} paired seeds.",
-            half * scale,
-            d.seeds
-        ),
-        (Some(half), _) => format!(
-            "{a} and {b} do not differ beyond noise{at}: {what} {pair}, difference {size:.1} ± {:.1} {unit} over {} paired seeds.",
-            half * scale,
-            d.seeds
-        ),
-        (None, _) if size > 0.0 => format!(
-            "{a} serves this load better than {b}{at}: {what} {pair} (one seed, so without a confidence interval)."
-        ),
-        (None, _) => format!("{a} and {b} come out equal{at}: {what} {pair} (one seed)."),
-    }
-}
-
 /// Why `other` falls behind `best` at their point; none when it keeps up in attainment.
 fn why(report: &Report, best: &Pooled, other: &Pooled) -> Option<String> {
-    let (first, this) = (best.mean("attainment")?, other.mean("attainment")?);
-    if first - this < 0.005 {
+    let this = other.mean("attainment")?;
+    // An overloaded system is behind even where two seeds leave room for chance.
+    if other.state <= best.state && compare::keeps_up(report, best, other) {
         return None;
     }
-    let at = at_point(report, other.point);
-    let (ttft, tpot) = (
-        other.mean("attainment_ttft")?,
-        other.mean("attainment_tpot")?,
-    );
-    let reason = if tpot < ttft {
-        slow_tokens(report, other)
-    } else {
-        late_first_token(other)
-    };
     let held = match (other.state, other.bottleneck) {
         (State::Stable, _) | (_, None) => String::new(),
         (state, Some(b)) => format!("{} by {}: ", words::state(state), words::bottleneck(b)),
     };
     Some(format!(
-        "{}{at}: {} good; {held}{reason}.",
+        "{}{}: {} good; {held}{}.",
         report.systems[other.system].name,
-        percent(this)
+        at_point(report, other.point),
+        percent(this),
+        reason(report, other)?
     ))
+}
+
+/// Which limit is missed most, and what takes the time.
+fn reason(report: &Report, p: &Pooled) -> Option<String> {
+    let missed = p.counts.measured.saturating_sub(p.met?);
+    let turned_away = [
+        (p.counts.rejected, "were rejected"),
+        (p.counts.unfinished, "were unfinished at the horizon"),
+    ];
+    if let Some((count, what)) = turned_away
+        .into_iter()
+        .find(|(count, _)| 2 * count > missed)
+    {
+        let of = p.counts.measured;
+        return Some(format!("{count} of {of} requests {what}"));
+    }
+    let slo = report.slo?;
+    let (ttft, tpot) = (p.mean("attainment_ttft")?, p.mean("attainment_tpot")?);
+    let exceeded = |share: f64, what: &str, limit: Option<SimDuration>| {
+        let limit = limit.map_or(0.0, SimDuration::as_ms_f64);
+        format!(
+            "{} exceed the {what} limit of {limit} ms",
+            percent(1.0 - share)
+        )
+    };
+    Some(if ttft.min(tpot) >= 1.0 {
+        let mean = |name| p.mean(name).map_or_else(String::new, digits);
+        format!(
+            "mean E2E {} ms, mean TTFT {} ms",
+            mean("e2e_mean_ms"),
+            mean("ttft_mean_ms")
+        )
+    } else if tpot < ttft {
+        let slow = slow_tokens(report, p);
+        format!("{}: {slow}", exceeded(tpot, "TPOT", slo.tpot))
+    } else {
+        let late = late_first_token(p);
+        format!("{}: {late}", exceeded(ttft, "TTFT", slo.ttft))
+    })
 }
 
 /// The stage that takes most of the mean TTFT.
@@ -219,7 +221,7 @@ fn late_first_token(p: &Pooled) -> String {
     let mean = p.mean("ttft_mean_ms").map_or(String::new(), digits);
     match slowest {
         Some((stage, ms)) => format!(
-            "the first token comes late (mean TTFT {mean} ms); the longest stage is {stage}, {} ms",
+            "on average it is {mean} ms, and the longest stage is {stage}, {} ms",
             digits(ms)
         ),
         None => "no request got a first token".to_owned(),
@@ -279,22 +281,6 @@ fn slow_tokens(report: &Report, p: &Pooled) -> String {
     }
 }
 
-fn unequal_gpus(report: &Report) -> Option<String> {
-    let first = report.systems.first()?.gpus;
-    if report.systems.iter().all(|s| s.gpus == first) {
-        return None;
-    }
-    let counts: Vec<String> = report
-        .systems
-        .iter()
-        .map(|s| format!("{} {}", s.name, s.gpus))
-        .collect();
-    Some(format!(
-        "GPU counts differ ({}): compare the figures per GPU.",
-        counts.join(", ")
-    ))
-}
-
 /// A share as `93.1 %`, or `90 %` when it is whole.
 pub(super) fn percent(share: f64) -> String {
     let text = format!("{:.1} %", 100.0 * share);
@@ -302,7 +288,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// The words ` at 6 /s` for a sweep, nothing for a single point.
-fn at_point(report: &Report, point: usize) -> String {
+pub(super) fn at_point(report: &Report, point: usize) -> String {
     if report.axis.values.len() > 1 {
         format!(" at {}", report.axis.values[point].label)
     } else {

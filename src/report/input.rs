@@ -21,6 +21,8 @@ pub struct Report {
     pub runs: Vec<Run>,
     /// Lines to print with the answer: what a reader announced, what a model assumed.
     pub notes: Vec<String>,
+    /// Reasons to read the comparison with care, each a sentence without its full stop; part of the answer.
+    pub cautions: Vec<String>,
 }
 
 /// A system under comparison.

@@ -5,6 +5,7 @@
 
 mod answer;
 mod charts;
+mod compare;
 mod figures;
 mod file;
 mod input;
@@ -25,6 +26,7 @@ mod words;
 use std::path::{Path, PathBuf};
 
 pub use answer::{Crossing, crossings, sentences, telling_point};
+pub use charts::{Curves, write_curves};
 pub use figures::{Figure, figures, value};
 pub use file::{AtomicFile, Error};
 pub use input::{Axis, AxisValue, Report, Run, SystemInfo};
@@ -46,12 +48,13 @@ pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<P
     Ok(written)
 }
 
-/// Writes every file but the charts, as [`write_all`] does.
+/// Writes every file but the charts, as [`write_all`] does, and removes the charts of an earlier run.
 ///
 /// # Errors
 /// When the folder or a file cannot be written; the message names it.
 pub fn write_data(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<PathBuf>, Error> {
     file::create_folder(folder)?;
+    charts::remove_all(folder)?;
     let path = |name: &str| folder.join(name);
     let pooled = pool(report);
     let mut written = Vec::new();

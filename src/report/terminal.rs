@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 
-use super::answer::{digits, percent, sentences, share_text, telling_point};
+use super::answer::{at_point, digits, percent, sentences, share_text, telling_point};
 use super::file::Error;
 use super::input::Report;
 use super::pool::{Pooled, pool};
@@ -76,9 +76,9 @@ pub fn warnings(report: &Report) -> Vec<String> {
                     continue;
                 }
                 let text = format!(
-                    "{} at {}, seed {}: {}: {}; {}",
+                    "{}{}, seed {}: {}: {}; {}",
                     info.name,
-                    report.axis.values[run.point].label,
+                    at_point(report, run.point),
                     run.seed,
                     warning.seen(),
                     warning.why(),
@@ -273,7 +273,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     ] {
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
-    add("GPUs busy, by pool", &|p| busy_cell(report, p));
+    add("time in a step, by pool", &|p| busy_cell(report, p));
     add("KV peak, fullest instance", &|p| {
         p.mean("kv_peak_share").map_or_else(String::new, percent)
     });

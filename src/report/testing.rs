@@ -83,6 +83,7 @@ pub(crate) fn report(rates: &[f64], seeds: u64, requests: u32) -> Report {
         },
         runs,
         notes: vec!["first_token: prefill".to_owned()],
+        cautions: Vec::new(),
     }
 }
 

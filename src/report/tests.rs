@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use super::testing::report;
-use super::{REQUESTS_HEADER, Report, Style, emit, summarise, terminal, write_all};
+use super::{
+    REQUESTS_HEADER, Report, Style, emit, pool, sentences, summarise, terminal, warnings, write_all,
+};
 
 fn written(report: &Report) -> BTreeMap<String, Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
@@ -162,6 +164,25 @@ fn one_point_is_decided_by_the_paired_difference() {
     }
     assert!(text.contains("paired seeds"), "{text}");
     assert!(text.contains('\u{1b}'), "{text}");
+}
+
+#[test]
+fn systems_without_a_good_request_are_told_apart_by_e2e() {
+    let mut report = report(&[20.0], 1, 300);
+    for run in &mut report.runs {
+        run.metrics.attainment.as_mut().unwrap().met = 0;
+    }
+    let text = sentences(&report, &pool(&report)).join("\n");
+    let expected =
+        "disaggregated serves this load better than chunked-512: no good requests, mean E2E";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn a_warning_names_the_point_only_in_a_sweep() {
+    let few = |rates: &[f64]| warnings(&report(rates, 1, 40));
+    assert!(few(&[4.0])[0].starts_with("colocated, seed 0: "));
+    assert!(few(&[4.0, 5.0])[0].starts_with("colocated at 4 /s, seed 0: "));
 }
 
 #[test]

@@ -190,7 +190,7 @@ impl Filler<'_> {
         if !chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
-        let rest: [(&str, bool, Value); 7] = [
+        let rest: [(&str, bool, Value); 8] = [
             (
                 "max_step_prompts",
                 every_pool_has(|p| p.max_step_prompts.is_some()),
@@ -225,6 +225,11 @@ impl Filler<'_> {
                 "kv_blocks",
                 every_pool_has(|p| p.kv_blocks.is_some()),
                 "fit".into(),
+            ),
+            (
+                "prefix_cache",
+                every_pool_has(|p| p.prefix_cache.is_some()),
+                engine.prefix_cache.into(),
             ),
         ];
         for (key, set_in_every_pool, value) in rest {

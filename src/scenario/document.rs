@@ -57,7 +57,11 @@ impl Document {
     ///
     /// # Errors
     /// When the text is not YAML, or is not a map at the top.
-    pub fn parse(path: &Path, text: String) -> Result<Self, Error> {
+    pub fn parse(path: &Path, mut text: String) -> Result<Self, Error> {
+        // Some editors put a byte-order mark first, which YAML would take for the start of another document.
+        if text.starts_with('\u{feff}') {
+            text.remove(0);
+        }
         let tree = serde_yaml::from_str::<Value>(&text).map_err(|error| {
             let place = error.location().map(|l| (l.line(), l.column()));
             Error::from(Problem::in_file(path, place, "", not_yaml(&error)))

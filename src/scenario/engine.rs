@@ -22,6 +22,8 @@ pub(super) struct Engine {
     pub(super) block_tokens: u32,
     pub(super) memory_fraction: f64,
     pub(super) kv_watermark: f64,
+    /// Whether prompt blocks stay cached.
+    pub(super) prefix_cache: bool,
     /// Who emits the first token when the KV cache travels.
     pub(super) first_token: FirstToken,
     /// Published coefficient set of the `polynomial` step-time model.
@@ -40,8 +42,9 @@ const ANY: u32 = 1 << 24;
 static ENGINES: [Engine; 5] = [
     Engine {
         name: "vllm-v1",
-        source: "vLLM 0.9 V1 EngineArgs below 70 GiB or on A100: max_num_batched_tokens 2048 (8192 on larger GPUs), max_num_seqs 256, \
-                 gpu_memory_utilization 0.9; proxy_demo answers with the decode instance's tokens",
+        source: "vLLM 0.9 V1 EngineArgs of a server on A100 or below 70 GiB: max_num_batched_tokens 2048, max_num_seqs 256 (8192 and 1024 \
+                 on other GPUs from 70 GiB; whole prompts go by 8192), block_size 16, gpu_memory_utilization 0.9; proxy_demo answers with \
+                 the decode instance's tokens",
         chunk_budget: 2048,
         max_step_tokens: 8192,
         max_step_prompts: ANY,
@@ -50,13 +53,15 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.9,
         kv_watermark: 0.0,
+        prefix_cache: true,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
     },
     Engine {
         name: "vllm-v0",
-        source: "vLLM 0.6 V0 EngineArgs: max_num_batched_tokens 2048 (512 with chunked prefill), max_num_seqs 256, block_size 16, \
+        source: "vLLM 0.6 V0 EngineArgs: max_num_batched_tokens 2048 (more where max_model_len is; 512 with chunked prefill, 2048 in \
+                 0.6.6), max_num_seqs 256, block_size 16, \
                  gpu_memory_utilization 0.9, BlockSpaceManager watermark 0.01",
         chunk_budget: 512,
         max_step_tokens: 2048,
@@ -66,13 +71,15 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.9,
         kv_watermark: 0.01,
+        prefix_cache: false,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
     },
     Engine {
         name: "sglang",
-        source: "SGLang 0.4 ServerArgs: chunked_prefill_size 8192, max_prefill_tokens 16384, page_size 1, mem_fraction_static 0.88",
+        source: "SGLang 0.4 ServerArgs: chunked_prefill_size 8192, max_prefill_tokens 16384, page_size 1, \
+                 mem_fraction_static 0.88 (that of tp 1; 0.87 at tp 2, 0.85 at tp 4, 0.81 at tp 8)",
         chunk_budget: 8192,
         max_step_tokens: 16384,
         max_step_prompts: ANY,
@@ -81,6 +88,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 1,
         memory_fraction: 0.88,
         kv_watermark: 0.0,
+        prefix_cache: true,
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
@@ -98,6 +106,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 16,
         memory_fraction: 0.945,
         kv_watermark: 0.0,
+        prefix_cache: false,
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_queued", "least_queued"],
@@ -113,6 +122,7 @@ static ENGINES: [Engine; 5] = [
         block_tokens: 1,
         memory_fraction: 1.0,
         kv_watermark: 0.0,
+        prefix_cache: false,
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_tokens", "least_tokens"],
@@ -142,6 +152,58 @@ impl Engine {
             memory_fraction: Some(self.memory_fraction),
             kv_watermark: Some(self.kv_watermark),
             kv_blocks: Some(KvBlocks::Fit),
+            prefix_cache: Some(self.prefix_cache),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Cell<'a> = &'a dyn Fn(&Engine) -> String;
+
+    /// The cells of a row of the documentation's table of tuning keys, one per engine.
+    fn documented(key: &str) -> Vec<&'static str> {
+        let row = include_str!("../../docs/scenario.md")
+            .lines()
+            .find(|line| {
+                line.starts_with(&format!("| `{key}` |")) && line.matches('|').count() == 9
+            })
+            .unwrap_or_else(|| panic!("{key} is not in the table"));
+        row.split('|').skip(3).take(5).map(str::trim).collect()
+    }
+
+    #[test]
+    fn the_documentation_states_the_presets_numbers() {
+        let count = |n: u32| match n {
+            ANY => "no limit".to_owned(),
+            n => n.to_string(),
+        };
+        let limit = |limit: Limit| match limit {
+            Limit::Unlimited => "unlimited".to_owned(),
+            Limit::AtMost(n) => n.to_string(),
+        };
+        let share = |x: f64| x.to_string();
+        let rows: [(&str, Cell<'_>); 8] = [
+            ("chunk_budget", &|e| count(e.chunk_budget)),
+            ("max_step_tokens", &|e| count(e.max_step_tokens)),
+            ("max_step_prompts", &|e| count(e.max_step_prompts)),
+            ("max_seqs", &|e| count(e.max_seqs)),
+            ("max_decode_context", &|e| limit(e.max_decode_context)),
+            ("block_tokens", &|e| count(e.block_tokens)),
+            ("memory_fraction", &|e| share(e.memory_fraction)),
+            ("kv_watermark", &|e| share(e.kv_watermark)),
+        ];
+        for (key, cell) in rows {
+            let cells: Vec<String> = ENGINES.iter().map(cell).collect();
+            // The documentation writes 1.0, which is no count.
+            let documented = documented(key).into_iter().map(|c| c.replace("1.0", "1"));
+            assert_eq!(documented.collect::<Vec<_>>(), cells, "{key}");
+        }
+        assert_eq!(
+            documented("router"),
+            ENGINES.each_ref().map(|e| e.routers[0])
+        );
     }
 }

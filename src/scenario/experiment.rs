@@ -5,6 +5,8 @@ use crate::metrics::{Slo, Warmup};
 use crate::units::SimTime;
 use crate::workload::Workload;
 
+use super::warning::Warning;
+
 /// Everything needed to run a scenario: points of the sweep × systems × seeds.
 #[derive(Debug, Clone)]
 pub struct Experiment {
@@ -22,6 +24,8 @@ pub struct Experiment {
     pub points: Vec<Point>,
     /// What a reader should know before trusting the answer, one line each.
     pub notes: Vec<String>,
+    /// Reasons to read the comparison of the systems with care.
+    pub warnings: Vec<Warning>,
     /// Text of `scenario.resolved.yaml`.
     pub resolved: String,
 }

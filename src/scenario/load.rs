@@ -5,10 +5,11 @@ use std::path::Path;
 use serde_yaml::Value;
 
 use super::build::{Builder, TraceCache};
-use super::document::Document;
+use super::document::{Document, inline};
 use super::experiment::{Experiment, Point};
 use super::problem::{Error, Problem};
 use super::schema::{self, Scenario};
+use super::warning::Warning;
 use super::{axis, defaults, resolved};
 
 /// More points than this in one sweep is a slip of the keyboard.
@@ -36,8 +37,9 @@ pub fn resolve(mut document: Document) -> Result<Experiment, Error> {
         .map_err(|(path, message)| Error::from(document.problem(&path, message)))?;
     // A flag fixes its key: that axis of the sweep is gone.
     axes.retain(|(key, _)| !document.is_set_by_flag(key));
+    // Counted before they are made: a slip of the keyboard may ask for billions.
+    check_axes(&document, &axes)?;
     let combinations = axis::combinations(&axes);
-    check_axes(&document, &axes, combinations.len())?;
 
     let stem = document
         .path()
@@ -51,13 +53,23 @@ pub fn resolve(mut document: Document) -> Result<Experiment, Error> {
 }
 
 /// Refuses sweeps over what is not a property of a run, and sweeps without end.
-fn check_axes(document: &Document, axes: &schema::Axes, points: usize) -> Result<(), Error> {
-    for (key, _) in axes {
+fn check_axes(document: &Document, axes: &schema::Axes) -> Result<(), Error> {
+    let mut points = 1_usize;
+    for (key, values) in axes {
         let top = key.split('.').next().unwrap_or_default();
         if ["name", "question", "seeds", "output", "sweep", "pdsim"].contains(&top) {
             let message = "cannot be swept: it does not describe a system, a workload or a promise";
             return Err(document.problem(&format!("sweep.{key}"), message).into());
         }
+        let twice = values
+            .iter()
+            .enumerate()
+            .find(|(at, value)| values[..*at].contains(value));
+        if let Some((_, value)) = twice {
+            let message = format!("names {} twice; name each value once", inline(value));
+            return Err(document.problem(&format!("sweep.{key}"), message).into());
+        }
+        points = points.saturating_mul(values.len());
     }
     if points > MAX_POINTS {
         let message = format!("makes {points} points, at most {MAX_POINTS} are allowed");
@@ -72,6 +84,7 @@ struct Loader {
     traces: TraceCache,
     problems: Vec<Problem>,
     notes: Vec<String>,
+    warnings: Vec<Warning>,
     /// The filled tree of each point.
     trees: Vec<Value>,
     points: Vec<Point>,
@@ -109,6 +122,9 @@ impl Loader {
         for note in std::mem::take(&mut builder.notes) {
             add(&mut self.notes, note);
         }
+        if let Some(warning) = Warning::mixed(&builder.step_times) {
+            add(&mut self.warnings, warning);
+        }
         self.points.extend(point);
         self.facts.push(facts);
         self.trees.push(document.tree().clone());
@@ -143,6 +159,7 @@ impl Loader {
             output: Builder::new(document, first).output(),
             resolved: resolved::text(&self.trees, axes, &self.facts, document),
             notes: self.notes,
+            warnings: self.warnings,
             points: self.points,
             axis,
         })

@@ -17,8 +17,10 @@ mod load;
 mod problem;
 mod resolved;
 pub mod schema;
+mod warning;
 
 pub use document::Document;
 pub use experiment::{Axis, Experiment, OutputChoice, Point};
 pub use load::{load, resolve};
 pub use problem::{Error, Problem, did_you_mean};
+pub use warning::{StepTimes, Warning};

@@ -148,7 +148,14 @@ pub(super) fn rephrase(message: &str) -> String {
         .replace("expected u64", "expected a whole number of at least 0")
         .replace("expected f64", "expected a number")
         .replace("expected a boolean", "expected true or false");
+    // A Rust type's name says nothing to a person.
+    let message = match message.split_once("expected struct ") {
+        Some((before, _)) => format!("{before}expected a map of keys"),
+        None => message,
+    };
     message
+        .replacen("invalid type: integer", "is the integer", 1)
+        .replacen("invalid type: floating point", "is the number", 1)
         .replacen("invalid type: ", "is a ", 1)
         .replacen("invalid value: ", "is the ", 1)
 }
@@ -175,6 +182,10 @@ mod tests {
         assert_eq!(
             rephrase("invalid type: string \"four\", expected u32"),
             "is a string \"four\", expected a whole number from 0 to 4294967295"
+        );
+        assert_eq!(
+            rephrase("invalid type: integer `5`, expected struct Output"),
+            "is the integer `5`, expected a map of keys"
         );
     }
 }

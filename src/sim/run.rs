@@ -1,15 +1,19 @@
 //! The loop.
 
+use std::sync::Arc;
+
 use super::calendar::Calendar;
 use crate::cluster::{Cluster, Host, Observer, SystemSpec};
 use crate::units::SimTime;
-use crate::workload::RequestSpec;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// How to run.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Options {
     /// When to stop although requests are still in the cluster; `None`: when all have ended.
     pub horizon: Option<SimTime>,
+    /// The shared starts of prompts, for pools with a prefix cache.
+    pub prefixes: Option<Arc<Prefixes>>,
 }
 
 /// Why a simulation could not be carried through.
@@ -78,7 +82,7 @@ pub fn simulate<O: Observer>(
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
-    let mut cluster = Cluster::new(spec);
+    let mut cluster = Cluster::new(spec, options.prefixes);
     let mut engine = Engine {
         now: SimTime::ZERO,
         calendar: Calendar::new(cluster.lanes()),

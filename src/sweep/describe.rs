@@ -31,6 +31,11 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>) -> Report {
         },
         runs,
         notes: experiment.notes.clone(),
+        cautions: experiment
+            .warnings
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     }
 }
 

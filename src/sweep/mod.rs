@@ -62,10 +62,11 @@ pub fn run(
     threads: Option<usize>,
     done: &(dyn Fn() + Sync),
 ) -> Result<Report, Error> {
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(threads.unwrap_or(0))
-        .build()?;
     let cells = grid(experiment);
+    // Threads beyond the runs would only take time and memory to start; 0 means one per core.
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads.unwrap_or(0).min(cells.len()))
+        .build()?;
     let one = |cell: &Cell| {
         let run = simulate(experiment, *cell);
         done();
@@ -104,6 +105,7 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
     let mut collector = Collector::new(&config, system);
     let options = sim::Options {
         horizon: point.horizon,
+        prefixes: point.workload.prefixes(),
     };
     sim::simulate(
         system,

@@ -133,6 +133,9 @@ impl Dimension {
         };
         match self.units.iter().find(|(name, _)| *name == unit) {
             Some(&(_, size)) => Ok((digits, size)),
+            None if is_exponent(unit) => {
+                Err(self.error(trimmed, "has an exponent; write the digits out"))
+            }
             None => Err(self.error(trimmed, format!("has the unknown unit `{unit}`"))),
         }
     }
@@ -169,6 +172,13 @@ impl Dimension {
         let total = parse(whole)? * size + (parse(fraction)? * size).div_ceil(scale);
         u64::try_from(total).map_err(|_| too_large())
     }
+}
+
+/// Whether what follows the digits of a number begins as the `e9` of `1e9 /s` does.
+fn is_exponent(rest: &str) -> bool {
+    let power = rest.strip_prefix(['e', 'E']).unwrap_or_default();
+    let power = power.strip_prefix(['+', '-']).unwrap_or(power);
+    power.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Reads a duration (`50 ms`, `2 us`, `1 min`); fractions of a picosecond round up.
@@ -244,6 +254,8 @@ mod tests {
             assert!(duration(text).is_err(), "{text}");
             assert!(rate(&text.replace(" s", " /s")).is_err(), "{text}");
         }
+        let message = rate("1e-9 /s").unwrap_err().to_string();
+        assert!(message.contains("has an exponent"), "{message}");
         assert!(duration("300 Gs").is_err());
         assert!(duration("99999 h").is_err(), "beyond the clock");
     }

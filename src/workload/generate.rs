@@ -1,12 +1,14 @@
 //! Workloads: where a simulation's requests come from.
 
+use std::sync::Arc;
+
 use crate::rng::{self, Rng};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
-use crate::workload::RequestSpec;
 use crate::workload::arrivals::ArrivalProcess;
 use crate::workload::error::WorkloadError;
 use crate::workload::lengths::LengthModel;
 use crate::workload::trace::Trace;
+use crate::workload::{Prefixes, RequestSpec};
 
 /// Longest expected span of a workload in seconds: half the clock's range of 213 days.
 pub(crate) const MAX_SPAN_S: f64 = 107.0 * 86_400.0;
@@ -90,6 +92,15 @@ impl Workload {
         match &self.0 {
             Source::Generated(workload) => Box::new(workload.stream(seed)),
             Source::Recorded(trace) => trace.stream(),
+        }
+    }
+
+    /// The shared starts of the prompts, for a recorded trace that describes them and is held in memory.
+    #[must_use]
+    pub fn prefixes(&self) -> Option<Arc<Prefixes>> {
+        match &self.0 {
+            Source::Generated(_) => None,
+            Source::Recorded(trace) => trace.prefixes(),
         }
     }
 

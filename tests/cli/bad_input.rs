@@ -325,3 +325,82 @@ fn all_problems_are_told_at_once() {
         );
     }
 }
+
+#[test]
+fn a_name_that_leads_out_of_the_output_folder_is_refused() {
+    for name in [
+        "../../up",
+        "a/b",
+        "''",
+        "'  '",
+        "..",
+        ".hidden",
+        "\"a\\nb\"",
+        "'a\\b'",
+    ] {
+        refused(
+            &format!("name={name}"),
+            &[": name: is ", "expected the name of a folder"],
+        );
+    }
+    let named = Scratch::new().pdsim(&["check", "s.yaml", "--set", "name=Größe 2"]);
+    assert_eq!(named.code, 0, "{named:?}");
+}
+
+#[test]
+fn a_seed_or_a_swept_value_twice_is_refused() {
+    refused("seeds=[3, 1, 3]", &["seeds: names the seed 3 twice"]);
+    refused(
+        "sweep.workload.rate=[2 /s, 3 /s, 2 /s]",
+        &["sweep.workload.rate: names 2 /s twice"],
+    );
+}
+
+#[test]
+fn a_sweep_of_billions_of_points_is_refused_at_once() {
+    let many: Vec<String> = (1..100).map(|n| n.to_string()).collect();
+    let axis = |key: &str| format!("  systems.{key}: [{}]\n", many.join(", "));
+    let axes: String = [
+        "colocated.max_seqs",
+        "split.max_seqs",
+        "colocated.block_tokens",
+        "split.block_tokens",
+        "split.max_step_tokens",
+    ]
+    .map(axis)
+    .concat();
+    Scratch::with("s.yaml", &format!("{SMALL}sweep:\n{axes}"))
+        .pdsim(&["check", "s.yaml"])
+        .refused(&["makes 9509900499 points", "at most 10000"]);
+}
+
+#[test]
+fn a_sweep_that_is_no_map_is_named_without_a_stray_dot() {
+    refused("sweep=5", &[": sweep: is 5, expected a list"]);
+}
+
+#[test]
+fn a_warmup_that_leaves_nothing_to_measure_is_refused() {
+    for warmup in [200, 5000] {
+        refused(
+            &format!("workload.warmup={warmup}"),
+            &["workload.warmup: leaves out", "of 200 requests"],
+        );
+    }
+}
+
+#[test]
+fn an_exponent_is_called_by_its_name() {
+    refused(
+        "workload.rate=1e9 /s",
+        &["`1e9 /s` has an exponent; write the digits out"],
+    );
+}
+
+#[test]
+fn a_byte_order_mark_is_no_second_document() {
+    let ran = Scratch::with("s.yaml", &format!("\u{feff}{SMALL}")).pdsim(&["check", "s.yaml"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let ran = Scratch::with("s.yaml", &SMALL.replace('\n', "\r\n")).pdsim(&["check", "s.yaml"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}

@@ -54,3 +54,84 @@ fn a_full_disk_leaves_nothing_half_written() {
         "{names:?}"
     );
 }
+
+#[test]
+fn step_times_of_different_kinds_are_part_of_the_answer() {
+    let scratch = Scratch::new();
+    let mixed = [
+        "run",
+        "s.yaml",
+        "--quiet",
+        "--no-charts",
+        "--set",
+        "systems.split.latency=roofline",
+    ];
+    let ran = scratch.pdsim(&mixed);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let caution = "Caution: systems.colocated.pool has polynomial step times, systems.split.prefill roofline ones";
+    assert!(ran.out.contains(caution), "{}", ran.out);
+    let ran = scratch.pdsim(&["check", "s.yaml", mixed[4], mixed[5]]);
+    assert!(
+        ran.err
+            .contains("warning: systems.colocated.pool has polynomial"),
+        "{ran:?}"
+    );
+    let ran = scratch.pdsim(&["run", "s.yaml", "--quiet", "--no-charts"]);
+    assert!(!ran.out.contains("Caution"), "{}", ran.out);
+}
+
+#[test]
+fn files_of_an_earlier_run_that_this_one_does_not_write_are_removed() {
+    let scratch = Scratch::new();
+    let names = |scratch: &Scratch| -> Vec<String> {
+        let files = scratch.files("here").into_iter();
+        files.map(|(name, _)| name).collect()
+    };
+    std::fs::create_dir(scratch.path("here")).expect("the scratch folder is writable");
+    scratch.write("here/placeholder", "");
+    let ran = scratch.pdsim(&["run", "s.yaml", "--out", "here"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let all = names(&scratch);
+    assert!(all.contains(&"ttft_cdf.png".to_owned()), "{all:?}");
+    let ran = scratch.pdsim(&[
+        "run",
+        "s.yaml",
+        "--out",
+        "here",
+        "--no-charts",
+        "--no-requests",
+    ]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let left = names(&scratch);
+    assert!(
+        !left
+            .iter()
+            .any(|name| name.ends_with(".png") || name == "requests.csv"),
+        "{left:?}"
+    );
+    // What pdsim never writes is not its to remove.
+    assert!(left.contains(&"placeholder".to_owned()), "{left:?}");
+}
+
+#[test]
+fn more_threads_than_runs_are_not_started() {
+    let ran = Scratch::new().pdsim(&["run", "s.yaml", "--no-charts", "--threads", "65535"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_starter_that_cannot_be_written_leaves_nothing() {
+    let scratch = Scratch::new();
+    let script = format!(
+        "trap '' XFSZ; ulimit -f 0; exec '{}' init new.yaml 2>&-",
+        env!("CARGO_BIN_EXE_pdsim")
+    );
+    let status = Command::new("sh")
+        .args(["-c", &script])
+        .current_dir(scratch.folder())
+        .status()
+        .expect("a shell starts");
+    assert_eq!(status.code(), Some(1));
+    assert!(!scratch.path("new.yaml").exists());
+}

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod bad_trace;
+mod calibrate;
 mod files;
 mod help;
 mod resolved;

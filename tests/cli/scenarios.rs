@@ -48,3 +48,18 @@ fn every_scenario_runs_when_shrunk() {
         assert_eq!(ran.code, 0, "{path}: {ran:?}");
     }
 }
+
+#[test]
+fn the_readme_shows_what_its_command_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let readme = fs::read_to_string(root.join("README.md")).expect("the README ships");
+    let (_, after) = readme
+        .split_once("```text\n")
+        .expect("the README shows the answer");
+    let (shown, _) = after.split_once("```\n").expect("the block ends");
+    let scenario = root.join("scenarios/distserve.yaml");
+    let ran = Scratch::new().pdsim(&["run", &scenario.to_string_lossy(), "--no-charts"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(lines(shown), lines(&ran.out), "left: README.md");
+}

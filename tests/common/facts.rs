@@ -53,7 +53,15 @@ impl Facts {
         };
         let spec = scenario.spec_with(fast_forward);
         let requests = scenario.requests.iter().copied();
-        let end = simulate(&spec, requests, Options { horizon }, &mut facts);
+        let end = simulate(
+            &spec,
+            requests,
+            Options {
+                horizon,
+                prefixes: scenario.prefixes.clone(),
+            },
+            &mut facts,
+        );
         facts.end = Some(end);
         facts
     }

@@ -17,7 +17,7 @@ use pdsim::model::{Parallelism, model};
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
 use pdsim::units::{SimDuration, SimTime};
-use pdsim::workload::RequestSpec;
+use pdsim::workload::{Prefixes, RequestSpec};
 
 use crate::model::Pieces;
 use crate::pick::Pick;
@@ -29,6 +29,8 @@ pub(crate) struct Scenario {
     pub(crate) spec: SystemSpec,
     /// The requests, in order of arrival.
     pub(crate) requests: Vec<RequestSpec>,
+    /// The shared starts of their prompts, for pools with a prefix cache.
+    pub(crate) prefixes: Option<Arc<Prefixes>>,
 }
 
 /// Which kind of numbers the times are made of.
@@ -65,7 +67,42 @@ impl Scenario {
             },
             fast_forward: true,
         };
-        Self { spec, requests }
+        Self {
+            spec,
+            requests,
+            prefixes: None,
+        }
+    }
+
+    /// The same with prompts that start alike and pools that remember them.
+    pub(crate) fn with_prefixes(mut self, seed: u64) -> Self {
+        let pick = &mut Pick::new(seed, "prefixes");
+        let prompt_block = self.spec.pools[0].kv.block_tokens * pick.of(&[1, 1, 2, 5]);
+        for pool in &mut self.spec.pools {
+            pool.kv.prefix_cache = prompt_block.is_multiple_of(pool.kv.block_tokens);
+        }
+        if pick.chance(50) {
+            self.spec.prefill_router = RouterRule::PrefixAware;
+        }
+        let groups = pick.of(&[1, 2, 5]);
+        let mut prefixes = Prefixes::new(prompt_block);
+        let mut next = 10_000;
+        for request in &self.requests {
+            let whole = request.input_tokens / prompt_block;
+            let (group, shared) = (pick.from(0, groups - 1), pick.from(0, 12));
+            let ids: Vec<u32> = (0..whole)
+                .map(|depth| {
+                    if u64::from(depth) < shared {
+                        return u32::try_from(group).unwrap() * 400 + depth;
+                    }
+                    next += 1;
+                    next
+                })
+                .collect();
+            prefixes.push(ids);
+        }
+        self.prefixes = Some(Arc::new(prefixes));
+        self
     }
 
     /// The same, stepping every token or not.
@@ -183,6 +220,7 @@ fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
         blocks,
         watermark_blocks: pick.of(&[0, 0, 1, 5]),
         bytes_per_token: pick.of(&[0, 1, 100]),
+        prefix_cache: false,
     }
 }
 

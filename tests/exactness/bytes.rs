@@ -101,6 +101,7 @@ fn files(scenarios: &[Scenario], batch: u64, fast_forward: bool) -> BTreeMap<Str
         },
         runs: scenarios.iter().enumerate().map(run).collect(),
         notes: Vec::new(),
+        cautions: Vec::new(),
     };
     let folder = tempfile::tempdir().unwrap();
     let paths = write_all(folder.path(), &report, "name: random\n").unwrap();

@@ -60,3 +60,21 @@ fn long_outputs_and_many_requests_agree_as_well() {
         });
     }
 }
+
+#[test]
+fn prefix_caches_hold_and_drop_the_same_blocks_in_both_modes() {
+    let mut cached = 0;
+    for seed in 2_000_000..2_000_600 {
+        let scenario = Scenario::random(seed).with_prefixes(seed);
+        holds(&scenario, |scenario| {
+            let stepping = Facts::of(scenario, false, None);
+            Facts::of(scenario, true, None).difference(&stepping)
+        });
+        let records = Facts::of(&scenario, true, None).records;
+        cached += records.iter().filter(|r| r.cached_tokens > 0).count();
+    }
+    assert!(
+        cached > 1000,
+        "only {cached} requests found a cached prefix"
+    );
+}

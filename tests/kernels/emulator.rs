@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,10 +10,11 @@ use pdsim::calibrate::kernels::Variant;
 use pdsim::calibrate::launch::{Argument, Launch};
 use pdsim::calibrate::{Fill, Program, Step};
 
+use super::compiler::Compiler;
+
 /// Kernels compiled for the host.
 pub(crate) struct Emulator {
-    compiler: String,
-    folder: PathBuf,
+    compiler: Compiler,
     binaries: BTreeMap<Variant, PathBuf>,
 }
 
@@ -30,22 +30,13 @@ pub(crate) struct Order {
 impl Emulator {
     /// `None`, and a line that says so, where there is no C++ compiler.
     pub(crate) fn new() -> Option<Self> {
-        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-        let there = Command::new(&compiler).arg("--version").output();
-        if there.is_err() {
-            eprintln!("SKIPPED: no C++ compiler (`{compiler}`) to emulate the CUDA kernels with");
-            return None;
-        }
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("kernels");
-        fs::create_dir_all(&folder).unwrap();
         Some(Self {
-            compiler,
-            folder,
+            compiler: Compiler::find()?,
             binaries: BTreeMap::new(),
         })
     }
 
-    /// The host binary of a variant, compiled unless the same text was compiled before.
+    /// The host binary of a variant.
     fn binary(&mut self, variant: Variant) -> PathBuf {
         if let Some(path) = self.binaries.get(&variant) {
             return path.clone();
@@ -66,31 +57,7 @@ impl Emulator {
             entries.join(", ")
         )
         .unwrap();
-
-        // A name by content (FNV-1a), so that an unchanged kernel is not compiled again.
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |h, b| {
-            (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        let path = self.folder.join(format!("{hash:016x}"));
-        if !path.exists() {
-            let source = self
-                .folder
-                .join(format!("{hash:016x}.{}.cpp", std::process::id()));
-            let fresh = self
-                .folder
-                .join(format!("{hash:016x}.{}", std::process::id()));
-            fs::write(&source, text).unwrap();
-            // The fortified longjmp refuses to leave one stack for another.
-            let output = Command::new(&self.compiler)
-                .args(["-std=c++17", "-O1", "-U_FORTIFY_SOURCE", "-o"])
-                .args([&fresh, &source])
-                .output()
-                .unwrap();
-            let errors = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}:\n{errors}", variant.label());
-            fs::rename(&fresh, &path).unwrap();
-            fs::remove_file(&source).unwrap();
-        }
+        let path = self.compiler.build(&text, &[], &variant.label());
         self.binaries.insert(variant, path.clone());
         path
     }

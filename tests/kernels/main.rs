@@ -2,5 +2,14 @@
 //!
 //! The emulator is C++; without a C++ compiler the tests skip visibly.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "helpers of tests fail by panic and say what they skip"
+)]
+
+mod compiler;
 mod emulator;
 mod results;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
+mod whole;

@@ -17,7 +17,10 @@ fn books(scenario: &Scenario, fast_forward: bool, horizon: Option<SimTime>) -> (
     let end = simulate(
         &spec,
         scenario.requests.iter().copied(),
-        Options { horizon },
+        Options {
+            horizon,
+            ..Options::default()
+        },
         &mut books,
     );
     books.assert_closed();
@@ -106,6 +109,7 @@ fn l4_samples_count_the_blocks_of_the_step_in_progress() {
         blocks: Some(50),
         watermark_blocks: 0,
         bytes_per_token: 0,
+        prefix_cache: false,
     };
     for fast_forward in [true, false] {
         let facts = Facts::of(&scenario, fast_forward, None);

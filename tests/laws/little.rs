@@ -26,7 +26,10 @@ fn l13_mean_in_system_is_rate_times_mean_sojourn() {
             simulate(
                 &spec,
                 scenario.requests.iter().copied(),
-                Options { horizon },
+                Options {
+                    horizon,
+                    ..Options::default()
+                },
                 &mut collector,
             )
             .unwrap();

@@ -20,6 +20,7 @@ mod little;
 mod model;
 #[path = "../common/pick.rs"]
 mod pick;
+mod prefixes;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;

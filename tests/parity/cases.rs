@@ -144,6 +144,7 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
                 blocks: None,
                 watermark_blocks: 0,
                 bytes_per_token: 0,
+                prefix_cache: false,
             },
         }
     };

@@ -67,6 +67,7 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
             blocks: None,
             watermark_blocks: 0,
             bytes_per_token: 0,
+            prefix_cache: false,
         },
     }
 }

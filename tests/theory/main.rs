@@ -12,6 +12,7 @@
 
 mod distserve;
 mod estimate;
+mod preemption;
 mod servers;
 mod sharing;
 mod system;

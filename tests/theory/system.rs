@@ -87,6 +87,7 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
             blocks: None,
             watermark_blocks: 0,
             bytes_per_token: 1,
+            prefix_cache: false,
         },
     }
 }

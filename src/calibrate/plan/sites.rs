@@ -16,8 +16,10 @@ impl Site {
     /// Whether the library multiplies such shapes in a format: rows of whole 16 bytes.
     pub(super) const fn suits(self, dtype: GemmDtype) -> bool {
         match dtype {
-            GemmDtype::Bf16 | GemmDtype::Fp16 => self.n % 8 == 0 && self.k % 8 == 0,
-            GemmDtype::Fp8 => self.n % 16 == 0 && self.k % 16 == 0,
+            GemmDtype::Bf16 | GemmDtype::Fp16 => {
+                self.n.is_multiple_of(8) && self.k.is_multiple_of(8)
+            }
+            GemmDtype::Fp8 => self.n.is_multiple_of(16) && self.k.is_multiple_of(16),
         }
     }
 
@@ -78,7 +80,7 @@ fn farthest_first(mut chosen: Vec<Site>, mut rest: Vec<Site>) -> Vec<Site> {
 
 /// The linear layers of a model on one of `tp` ranks; none where the model cannot be cut so.
 fn linears(model: &ModelSpec, tp: u32) -> Vec<Site> {
-    if model.attention.heads() % tp != 0 {
+    if !model.attention.heads().is_multiple_of(tp) {
         return Vec::new();
     }
     let hidden = model.hidden;
@@ -150,7 +152,7 @@ fn latent(a: &LatentAttention, hidden: u32, tp: u32) -> Vec<Site> {
 }
 
 fn block(ffn: Ffn, hidden: u32, tp: u32) -> Vec<Site> {
-    if ffn.size % tp != 0 {
+    if !ffn.size.is_multiple_of(tp) {
         return Vec::new();
     }
     let size = ffn.size / tp;

@@ -34,7 +34,6 @@ fn plans_measure_no_point_twice() {
         let plan = planned(quick);
         let distinct: std::collections::HashSet<Work> = plan.iter().copied().collect();
         assert_eq!(distinct.len(), plan.len());
-        eprintln!("quick {quick}: {} points, {:?}", plan.len(), counts(&plan));
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod decode_first;
 mod prefill_first;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 

@@ -2,6 +2,7 @@
 
 mod least_queued;
 mod least_tokens;
+mod prefix_aware;
 mod round_robin;
 
 use std::fmt::Debug;
@@ -15,6 +16,8 @@ pub enum RouterRule {
     LeastTokens,
     /// The fewest requests waiting or in a prefill step (prompts), or waiting for a decode step (decodes).
     LeastQueued,
+    /// The fewest tokens to compute: the prompt's uncached ones plus the prompt tokens already there.
+    PrefixAware,
 }
 
 impl RouterRule {
@@ -25,6 +28,7 @@ impl RouterRule {
             Self::RoundRobin => Box::new(round_robin::RoundRobin::default()),
             Self::LeastTokens => Box::new(least_tokens::LeastTokens),
             Self::LeastQueued => Box::new(least_queued::LeastQueued),
+            Self::PrefixAware => Box::new(prefix_aware::PrefixAware),
         }
     }
 }
@@ -60,6 +64,15 @@ pub trait ClusterView {
     /// Tokens on the `i`-th: prompt tokens queued or in progress plus context tokens of its sequences, runs of
     /// decode steps advanced to this instant.
     fn tokens(&self, i: usize) -> u64;
+
+    /// Prompt tokens queued or in progress on the `i`-th, and tokens of sequences that wait for their first decode step.
+    fn prompt_tokens(&self, i: usize) -> u64;
+
+    /// Tokens of the request's prompt in the prefix cache of the `i`-th.
+    fn cached_tokens(&self, i: usize) -> u64;
+
+    /// Prompt blocks in the prefix cache of the `i`-th.
+    fn cached_blocks(&self, i: usize) -> u64;
 }
 
 /// Chooses an instance for a request, once for its prompt and, when the KV cache travels, once for its decode.
@@ -70,6 +83,6 @@ pub trait Router: Debug + Send {
 
 /// The position with the smallest load; the lowest position among equals.
 #[must_use]
-pub fn least(len: usize, load: impl Fn(usize) -> u64) -> usize {
+pub fn least<L: Ord>(len: usize, load: impl Fn(usize) -> L) -> usize {
     (0..len).min_by_key(|&i| load(i)).unwrap_or(0)
 }

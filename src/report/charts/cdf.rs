@@ -92,7 +92,8 @@ fn x_scale(report: &Report, point: usize, kind: &Kind, limit_ms: Option<f64>) ->
     let high = shapes().map(|d| d.quantiles_ms[TAIL]);
     let high = high.chain(limit_ms.map(|ms| 1.1 * ms));
     let (low, high) = (low.min_by(f64::total_cmp)?, high.max_by(f64::total_cmp)?);
-    Some(Scale::fitting(low.max(high * 1e-3), high))
+    // Five decades: a system far ahead of an overloaded one keeps its whole curve.
+    Some(Scale::fitting(low.max(high * 1e-5), high))
 }
 
 /// The pooled distribution function of a system: every seed adds its quantiles, each worth the same number of requests.

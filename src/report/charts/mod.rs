@@ -7,6 +7,7 @@ mod attainment;
 mod axes;
 mod canvas;
 mod cdf;
+mod curves;
 mod scale;
 mod style;
 mod timeline;
@@ -14,12 +15,29 @@ mod trace;
 
 use std::path::{Path, PathBuf};
 
+pub use curves::{Curves, write_curves};
 pub(super) use trace::page as trace;
 
 use super::answer::telling_point;
 use super::file::{Error, remove_stale, write_file};
 use super::input::Report;
 use super::pool::Pooled;
+
+/// Every chart's file, in the order they are written.
+const NAMES: [&str; 5] = [
+    "attainment.png",
+    "attainment_per_gpu.png",
+    "ttft_cdf.png",
+    "tpot_cdf.png",
+    "timeline.png",
+];
+
+/// Removes the charts of an earlier run, which would show other figures than the files beside them.
+pub(super) fn remove_all(folder: &Path) -> Result<(), Error> {
+    NAMES
+        .iter()
+        .try_for_each(|name| remove_stale(&folder.join(name)))
+}
 
 /// Draws every chart that has something to show into `folder` and returns the paths. A chart of an earlier run that
 /// this one does not draw is removed.
@@ -30,17 +48,14 @@ pub(super) fn write(
 ) -> Result<Vec<PathBuf>, Error> {
     let point = telling_point(report, pooled);
     let figures = [
-        ("attainment.png", attainment::figure(report, pooled, false)),
-        (
-            "attainment_per_gpu.png",
-            attainment::figure(report, pooled, true),
-        ),
-        ("ttft_cdf.png", cdf::ttft(report, point)),
-        ("tpot_cdf.png", cdf::tpot(report, point)),
-        ("timeline.png", timeline::figure(report, point)),
+        attainment::figure(report, pooled, false),
+        attainment::figure(report, pooled, true),
+        cdf::ttft(report, point),
+        cdf::tpot(report, point),
+        timeline::figure(report, point),
     ];
     let mut written = Vec::new();
-    for (name, figure) in figures {
+    for (name, figure) in NAMES.into_iter().zip(figures) {
         let path = folder.join(name);
         let Some(figure) = figure else {
             remove_stale(&path)?;

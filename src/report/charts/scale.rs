@@ -65,7 +65,8 @@ impl Scale {
         Self::logarithmic(low, high)
     }
 
-    /// From and to the nearest of 1, 2, 5 × 10^k outside; ticks at these, or at powers of ten when there are many.
+    /// From and to the nearest of 1, 2, 5 × 10^k outside; ticks at these, or at powers of ten when there are many. The
+    /// ends have ticks too where their labels find room.
     fn logarithmic(low: f64, high: f64) -> Self {
         let candidates: Vec<(f64, f64)> = (-12..=12)
             .flat_map(|power| [1.0, 2.0, 5.0].map(|m| (m, m * 10_f64.powi(power))))
@@ -79,15 +80,29 @@ impl Scale {
             .rposition(|(_, v)| *v <= low * (1.0 + 1e-9))
             .unwrap_or(0);
         let shown = &candidates[first..=last];
+        let range = (shown[0].1.log10(), shown[shown.len() - 1].1.log10());
         let few = shown.len() <= 10;
+        let mut ticks: Vec<f64> = shown
+            .iter()
+            .filter(|(m, _)| few || *m < 1.5)
+            .map(|(_, v)| v.log10())
+            .collect();
+        if ticks
+            .first()
+            .is_some_and(|tick| apart(range, range.0, *tick))
+        {
+            ticks.insert(0, range.0);
+        }
+        if ticks
+            .last()
+            .is_some_and(|tick| apart(range, *tick, range.1))
+        {
+            ticks.push(range.1);
+        }
         Self {
             log: true,
-            range: (shown[0].1.log10(), shown[shown.len() - 1].1.log10()),
-            ticks: shown
-                .iter()
-                .filter(|(m, _)| few || *m < 1.5)
-                .map(|(_, v)| v.log10())
-                .collect(),
+            range,
+            ticks,
         }
     }
 
@@ -123,6 +138,15 @@ impl Scale {
             text
         }
     }
+}
+
+/// Whether labels of the powers of ten at or below two coordinates of a logarithmic axis stand clear of each other.
+fn apart(range: (f64, f64), low: f64, high: f64) -> bool {
+    // Design pixels: the width of the narrowest panel, of a digit in the tick size, and of the gap between labels.
+    let (panel, digit, gap) = (770.0, 9.0, 14.0);
+    let digits = |at: f64| 1.0 + at.floor().abs();
+    let room = (digits(low) + digits(high)) / 2.0 * digit + gap;
+    high - low >= room / panel * (range.1 - range.0)
 }
 
 fn is_whole(value: f64) -> bool {
@@ -163,8 +187,20 @@ mod tests {
         assert_eq!(labels(&scale), expected);
         assert!(scale.contains(12.0) && scale.contains(900.0) && !scale.contains(2000.0));
         let wide = Scale::fitting(0.05, 4e4);
-        assert_eq!(labels(&wide)[..3], ["0.1", "1", "10"]);
+        assert_eq!(labels(&wide)[..3], ["0.05", "0.1", "1"]);
         assert!(wide.contains(0.05) && wide.contains(4e4));
+    }
+
+    #[test]
+    fn a_logarithmic_axis_says_where_it_ends_if_there_is_room() {
+        let scale = Scale::fitting(25.0, 180_000.0);
+        let expected = ["20", "100", "1000", "10000", "100000"];
+        assert_eq!(labels(&scale), expected, "200000 would touch 100000");
+        let scale = Scale::fitting(60.0, 470_000.0);
+        assert_eq!(
+            labels(&scale),
+            ["50", "100", "1000", "10000", "100000", "500000"]
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{
     FixedLatency, LatencyKind, PolynomialLatency, Pool, RooflineLatency, Span, WordOr,
 };
+use crate::scenario::warning::StepTimes;
 use crate::units::SimDuration;
 
 use super::Builder;
@@ -23,6 +24,20 @@ use super::pool::PoolContext;
 const WORDS: [&str; 2] = ["polynomial", "roofline"];
 
 type Model = Arc<dyn LatencyModel>;
+
+/// The kind of model that a choice stands for; none for an unknown word.
+fn kind(choice: &WordOr<LatencyKind>) -> Option<StepTimes> {
+    match choice {
+        WordOr::Word(word) => match word.as_str() {
+            "polynomial" => Some(StepTimes::Polynomial),
+            "roofline" => Some(StepTimes::Roofline),
+            _ => None,
+        },
+        WordOr::Map(LatencyKind::Fixed(_)) => Some(StepTimes::Fixed),
+        WordOr::Map(LatencyKind::Polynomial(_)) => Some(StepTimes::Polynomial),
+        WordOr::Map(LatencyKind::Roofline(_)) => Some(StepTimes::Roofline),
+    }
+}
 
 impl Builder<'_> {
     /// Builds the step-time model of a pool: its own, its system's or the scenario's choice.
@@ -46,6 +61,9 @@ impl Builder<'_> {
             (None, None, None) => return None,
         };
         let published = has_polynomial(context.engine.polynomial_set, &context.model.name, pool);
+        if let Some(kind) = kind(choice) {
+            self.step_times.push((pool_path.to_owned(), kind));
+        }
         match choice {
             WordOr::Word(word) if word == "polynomial" => self.polynomial(
                 context,

@@ -12,6 +12,7 @@ use super::document::Document;
 use super::experiment::{OutputChoice, Point};
 use super::problem::Problem;
 use super::schema::{self, Scenario};
+use super::warning::StepTimes;
 use crate::metrics::{Slo, Warmup};
 use crate::units::SimTime;
 
@@ -25,6 +26,8 @@ pub(super) struct Builder<'d> {
     pub(super) notes: Vec<String>,
     /// How each pool was resolved, for the head of the resolved scenario: pool path, fact.
     pub(super) facts: Vec<(String, String)>,
+    /// The kind of step-time model of each pool, by pool path.
+    pub(super) step_times: Vec<(String, StepTimes)>,
 }
 
 impl<'d> Builder<'d> {
@@ -36,13 +39,16 @@ impl<'d> Builder<'d> {
             problems: Vec::new(),
             notes: Vec::new(),
             facts: Vec::new(),
+            step_times: Vec::new(),
         }
     }
 
     /// Builds the point; `None` when there are problems.
     pub(super) fn point(&mut self, traces: &mut TraceCache) -> Option<Point> {
+        self.check_name();
         let slo = self.slo();
         let workload = self.workload(traces);
+        self.check_warmup();
         let systems = self.systems();
         if let (Some(workload), Some(systems)) = (&workload, &systems) {
             self.check_lengths(workload, systems);
@@ -71,6 +77,30 @@ impl<'d> Builder<'d> {
             self.wrong(path, message());
         }
         good
+    }
+
+    /// The name is a folder below `output`, so it must not lead elsewhere.
+    fn check_name(&mut self) {
+        let name = self.scenario.name.as_deref().unwrap_or_default();
+        let odd = |c: char| c.is_control() || "/\\".contains(c);
+        let good = !name.trim().is_empty() && !name.starts_with('.') && !name.contains(odd);
+        self.require(good, "name", || {
+            format!("is {name:?}, expected the name of a folder: not empty, no leading `.`, no `/` and no `\\`")
+        });
+    }
+
+    /// A warm-up by count that swallows every request of a generated workload.
+    fn check_warmup(&mut self) {
+        let Some(workload) = &self.scenario.workload else {
+            return;
+        };
+        if let (Some(schema::Warmup::Requests(warmup)), Some(requests)) =
+            (workload.warmup, workload.requests)
+        {
+            self.require(warmup < requests.max(1), "workload.warmup", || {
+                format!("leaves out {warmup} of {requests} requests, so none is measured; lower it or raise `requests`")
+            });
+        }
     }
 
     fn slo(&mut self) -> Option<Slo> {

@@ -203,6 +203,7 @@ impl Builder<'_> {
             blocks,
             watermark_blocks,
             bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
+            prefix_cache: tuning.prefix_cache.unwrap_or(false),
         })
     }
 

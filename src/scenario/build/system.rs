@@ -13,10 +13,11 @@ use super::Builder;
 use super::pool::PoolContext;
 
 /// Router rules by the word in a scenario.
-const ROUTERS: [(&str, RouterRule); 3] = [
+const ROUTERS: [(&str, RouterRule); 4] = [
     ("round_robin", RouterRule::RoundRobin),
     ("least_tokens", RouterRule::LeastTokens),
     ("least_queued", RouterRule::LeastQueued),
+    ("prefix_aware", RouterRule::PrefixAware),
 ];
 
 /// No time at all: the hand-off of systems without one, and of `link: none`.

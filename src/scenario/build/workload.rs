@@ -304,8 +304,16 @@ impl Builder<'_> {
             .and_then(|seeds| seeds.0.first().copied())
             .unwrap_or(1);
         let sample: Vec<RequestSpec> = workload.stream(seed).take(LENGTH_CHECK).collect();
+        let prompt_block = workload.prefixes().map(|prefixes| prefixes.block_tokens());
         for system in systems {
             for pool in &system.pools {
+                if let Some(tokens) = prompt_block
+                    && pool.kv.prefix_cache
+                    && !tokens.is_multiple_of(pool.kv.block_tokens)
+                {
+                    let blocks = pool.kv.block_tokens;
+                    self.wrong(&format!("systems.{}.block_tokens", system.name), format!("is {blocks}, but the trace names prompt blocks of {tokens} tokens: the prefix cache needs a divisor of {tokens}, or set `prefix_cache: false`"));
+                }
                 let Some(blocks) = pool.kv.blocks else {
                     continue;
                 };

@@ -141,12 +141,7 @@ fn collect_axes(node: &Value, path: &str, axes: &mut Axes) -> Result<(), (String
         Value::Null => Ok(()),
         Value::Mapping(map) => map.iter().try_for_each(|(key, value)| {
             let key = key.as_str().unwrap_or_default();
-            let below = if path.is_empty() {
-                key.to_owned()
-            } else {
-                format!("{path}.{key}")
-            };
-            collect_axes(value, &below, axes)
+            collect_axes(value, &join(path, key), axes)
         }),
         Value::Sequence(values) if !values.is_empty() && !path.is_empty() => {
             axes.retain(|(known, _)| known != path);
@@ -154,12 +149,20 @@ fn collect_axes(node: &Value, path: &str, axes: &mut Axes) -> Result<(), (String
             Ok(())
         }
         other => Err((
-            format!("sweep.{path}"),
+            join("sweep", path),
             format!(
                 "is {}, expected a list of at least one value, as in `workload.rate: [2 /s, 4 /s]`",
                 super::document::inline(other)
             ),
         )),
+    }
+}
+
+/// A key below a path, either of which may be empty.
+fn join(path: &str, key: &str) -> String {
+    match (path, key) {
+        ("", only) | (only, "") => only.to_owned(),
+        _ => format!("{path}.{key}"),
     }
 }
 

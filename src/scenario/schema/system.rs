@@ -54,6 +54,8 @@ macro_rules! tuned {
             pub kv_watermark: Option<f64>,
             /// KV blocks per instance.
             pub kv_blocks: Option<KvBlocks>,
+            /// Whether prompt blocks stay cached for prompts that start alike.
+            pub prefix_cache: Option<bool>,
         }
 
         impl $name {
@@ -70,6 +72,7 @@ macro_rules! tuned {
                     memory_fraction: self.memory_fraction,
                     kv_watermark: self.kv_watermark,
                     kv_blocks: self.kv_blocks,
+                    prefix_cache: self.prefix_cache,
                 }
             }
         }
@@ -134,6 +137,7 @@ pub struct Tuning {
     pub memory_fraction: Option<f64>,
     pub kv_watermark: Option<f64>,
     pub kv_blocks: Option<KvBlocks>,
+    pub prefix_cache: Option<bool>,
 }
 
 impl Tuning {
@@ -150,6 +154,7 @@ impl Tuning {
             memory_fraction: self.memory_fraction.or(fallback.memory_fraction),
             kv_watermark: self.kv_watermark.or(fallback.kv_watermark),
             kv_blocks: self.kv_blocks.or(fallback.kv_blocks),
+            prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
         }
     }
 }

@@ -243,6 +243,12 @@ impl<'de> Visitor<'de> for SeedsVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Seeds, A::Error> {
         let mut seeds = Vec::new();
         while let Some(seed) = seq.next_element()? {
+            // A seed twice is the same run twice, and would feign certainty.
+            if seeds.contains(&seed) {
+                return Err(de::Error::custom(format!(
+                    "names the seed {seed} twice; name each seed once"
+                )));
+            }
             seeds.push(seed);
         }
         if seeds.is_empty() {

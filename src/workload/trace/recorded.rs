@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::rng;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::RequestSpec;
 use crate::workload::arrivals::{Gaps, Renewal};
 use crate::workload::error::{WorkloadError, positive};
 use crate::workload::generate::{MAX_SPAN_S, mean_rate, scaled};
@@ -14,6 +13,7 @@ use crate::workload::trace::options::ReadOptions;
 use crate::workload::trace::reader::{Reader, Stop, read_in_order, shift};
 use crate::workload::trace::report::{ReadReport, ReadWarning};
 use crate::workload::trace::row::Row;
+use crate::workload::{PrefixBuilder, Prefixes, RequestSpec};
 
 /// Requests kept in memory, 24 bytes each; longer traces are read from their file again for every run.
 const IN_MEMORY: usize = 2_000_000;
@@ -23,6 +23,7 @@ const IN_MEMORY: usize = 2_000_000;
 pub struct Trace {
     source: Source,
     retime: Retime,
+    prefixes: Option<Arc<Prefixes>>,
     /// What was read, kept and dropped.
     pub report: ReadReport,
 }
@@ -99,6 +100,7 @@ pub(crate) fn collect(
     in_memory: usize,
 ) -> Result<Trace, Stop> {
     let mut requests = Vec::new();
+    let mut prefixes = PrefixBuilder::new();
     let mut first: Option<i128> = None;
     let (mut longest, mut kept) = (1, 0_u64);
     while let Some(row) = reader.next()? {
@@ -109,8 +111,11 @@ pub(crate) fn collect(
             // A span beyond the clock is refused at the end; until then it must only not overflow.
             let since = u64::try_from(row.at_ps - first).unwrap_or(u64::MAX);
             requests.push(request(&row, SimTime::from_ps(since)));
+            let extra = reader.extra();
+            prefixes.push(row.input_tokens, extra.blocks, extra.block_tokens);
         } else if !requests.is_empty() {
             requests = Vec::new();
+            prefixes = PrefixBuilder::new();
         }
     }
     let report = reader.finish()?;
@@ -145,9 +150,14 @@ pub(crate) fn collect(
         Source::Memory(placed.collect())
     };
     let retime = Retime::new(&report, options)?;
+    let prefixes = match source {
+        Source::Memory(_) => prefixes.finish().map(Arc::new),
+        Source::File { .. } => None,
+    };
     Ok(Trace {
         source,
         retime,
+        prefixes,
         report,
     })
 }
@@ -288,6 +298,12 @@ impl Trace {
                 )
             }
         }
+    }
+
+    /// The shared starts of the prompts; none for a format without block ids and for a trace read from its file.
+    #[must_use]
+    pub fn prefixes(&self) -> Option<Arc<Prefixes>> {
+        self.prefixes.clone()
     }
 
     /// Why a stream from the file ended early, if one did: the file has changed since it was scanned.

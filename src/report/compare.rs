@@ -1,0 +1,394 @@
+//! The sentences that compare systems: who keeps the promise, who is better, and on what hardware.
+
+use super::answer::{Crossing, at_point, digits, percent, share_text};
+use super::input::Report;
+use super::pool::{Pooled, difference};
+use crate::metrics::Estimate;
+
+/// A figure on which systems are compared.
+struct Yardstick {
+    figure: &'static str,
+    scale: f64,
+    unit: &'static str,
+    words: &'static str,
+}
+
+impl Yardstick {
+    /// Good requests, or latency where there is no promise or nobody keeps any of it.
+    fn of(best: &Pooled) -> Self {
+        let (figure, scale, unit, words) = match best.mean("attainment") {
+            Some(share) if share > 0.0 => ("attainment", 100.0, "points", "good requests"),
+            // Two systems without a good request may still differ by hours.
+            Some(_) => ("e2e_mean_ms", 1.0, "ms", "no good requests, mean E2E"),
+            None => ("e2e_mean_ms", 1.0, "ms", "mean E2E"),
+        };
+        Self {
+            figure,
+            scale,
+            unit,
+            words,
+        }
+    }
+
+    fn seen(&self, p: &Pooled) -> String {
+        let value = p.mean(self.figure);
+        value.map_or_else(String::new, |v| match self.figure {
+            "attainment" => percent(v),
+            _ => format!("{} ms", digits(v)),
+        })
+    }
+
+    /// `difference 0.9 ± 0.8 points over 5 paired seeds`, or a word of warning for a single seed.
+    fn difference(&self, d: &Estimate) -> String {
+        let size = (d.mean * self.scale).abs();
+        d.half_width.map_or_else(
+            || "one seed, so without a confidence interval".to_owned(),
+            |half| {
+                format!(
+                    "difference {size:.1} ± {:.1} {} over {} paired seeds",
+                    half * self.scale,
+                    self.unit,
+                    d.seeds
+                )
+            },
+        )
+    }
+}
+
+/// Whether a difference may be chance: zero lies in its interval, or, for a single seed, there is none.
+fn is_level(d: &Estimate) -> bool {
+    match d.differs_from_zero() {
+        Some(differs) => !differs,
+        None => d.mean.abs() <= 0.0,
+    }
+}
+
+/// Whether `other` cannot be told from `best` in good requests, beyond noise or at all.
+pub(super) fn keeps_up(report: &Report, best: &Pooled, other: &Pooled) -> bool {
+    let d = difference(report, other.point, best.system, other.system, "attainment");
+    d.is_none_or(|d| is_level(&d) || d.mean < 0.005)
+}
+
+/// Who serves the load better; `here` are the contenders at one point, best first, at least two.
+pub(super) fn headline(report: &Report, here: &[&Pooled]) -> Option<String> {
+    let (best, others) = here.split_first()?;
+    let next = others.first()?;
+    let point = best.point;
+    let at = at_point(report, point);
+    if here.iter().all(|p| p.counts.measured == 0) {
+        return Some(format!(
+            "Nothing was measured{at}: no request arrived after the warm-up and before the horizon."
+        ));
+    }
+    let yard = Yardstick::of(best);
+    let to_best = |p: &Pooled| difference(report, point, best.system, p.system, yard.figure);
+    let level: Vec<(&Pooled, Estimate)> = others
+        .iter()
+        .filter_map(|p| Some((*p, to_best(p)?)))
+        .filter(|(_, d)| is_level(d))
+        .collect();
+    if let Some((_, farthest)) = level.last() {
+        let same: Vec<&Pooled> = std::iter::once(*best)
+            .chain(level.iter().map(|(p, _)| *p))
+            .collect();
+        let names = list(same.iter().map(|p| label(report, p)));
+        let seen = list(same.iter().map(|p| yard.seen(p)));
+        let words = yard.words;
+        return Some(if level.iter().all(|(_, d)| d.mean.abs() <= 0.0) {
+            let seeds = match farthest.seeds {
+                1 => "one seed".to_owned(),
+                n => format!("{n} seeds"),
+            };
+            format!("{names} come out equal{at}: {words} {seen} ({seeds}).")
+        } else {
+            format!(
+                "{names} do not differ beyond noise{at}: {words} {seen}; the largest {}.",
+                yard.difference(farthest)
+            )
+        });
+    }
+    let (a, b) = (label(report, best), label(report, next));
+    let Some(d) = to_best(next) else {
+        return Some(format!(
+            "{a} and {b} have no seed in common in which both finished requests{at}, so they cannot be compared."
+        ));
+    };
+    Some(format!(
+        "{a} serves this load better than {b}{at}: {} {} against {}, {}.",
+        yard.words,
+        yard.seen(best),
+        yard.seen(next),
+        yard.difference(&d)
+    ))
+}
+
+/// How far along the axis each system keeps the promise.
+pub(super) fn by_crossing(report: &Report, crossings: &[Crossing]) -> String {
+    let target = report.slo.map_or(0.0, |slo| slo.attainment);
+    let value = |point: usize| report.axis.values[point].label.as_str();
+    let mut order: Vec<&Crossing> = crossings.iter().collect();
+    order.sort_by_key(|c| std::cmp::Reverse((c.kept, c.missed.is_none())));
+    let parts = order.iter().map(|c| {
+        let name = named(report, c.system);
+        match (c.kept, c.missed) {
+            (Some(kept), Some(missed)) => {
+                format!("{name} up to {} (not at {})", value(kept), value(missed))
+            }
+            (Some(kept), None) => {
+                format!("{name} up to {}, the last value tried", value(kept))
+            }
+            (None, Some(missed)) => format!("{name} nowhere (not even at {})", value(missed)),
+            (None, None) => format!("{name} nowhere"),
+        }
+    });
+    format!(
+        "The promise ({} good requests) is kept, read from the sweep's grid: {}.",
+        percent(target),
+        parts.collect::<Vec<_>>().join("; ")
+    )
+}
+
+/// Who keeps the promise at a single point.
+pub(super) fn by_promise(report: &Report, here: &[&Pooled]) -> Option<String> {
+    let target = report.slo?.attainment;
+    let (kept, missed): (Vec<&Pooled>, Vec<&Pooled>) = here
+        .iter()
+        .filter(|p| p.mean("attainment").is_some())
+        .partition(|p| p.mean("attainment").is_some_and(|share| share >= target));
+    let names = |systems: &[&Pooled]| list(systems.iter().map(|p| label(report, p)));
+    let promise = format!("The promise ({} good requests)", percent(target));
+    match (&kept[..], &missed[..]) {
+        ([], []) => None,
+        (kept, []) => Some(format!("{promise} is kept by {}.", names(kept))),
+        ([], missed) => Some(format!("{promise} is missed by {}.", names(missed))),
+        (kept, missed) => Some(format!(
+            "{promise} is kept by {}, missed by {}.",
+            names(kept),
+            names(missed)
+        )),
+    }
+}
+
+/// Shares so close to the target that other seeds could have put them on its other side.
+pub(super) fn within_noise(report: &Report, decisive: &[&Pooled]) -> Option<String> {
+    let target = report.slo?.attainment;
+    let close = decisive.iter().filter_map(|p| {
+        let share = p.figures.get("attainment")?;
+        let near = (share.mean - target).abs() <= share.half_width?;
+        near.then(|| {
+            format!(
+                "{}{} ({})",
+                report.systems[p.system].name,
+                at_point(report, p.point),
+                share_text(share)
+            )
+        })
+    });
+    let close: Vec<String> = close.collect();
+    (!close.is_empty()).then(|| {
+        format!(
+            "Too close to {} to call with these seeds: {}; run more seeds or requests.",
+            percent(target),
+            list(close.into_iter())
+        )
+    })
+}
+
+/// What a comparison of unequal hardware must say: counts, types, and good requests per GPU.
+pub(super) fn unequal_hardware(report: &Report, here: &[&Pooled]) -> Vec<String> {
+    let mut out = Vec::new();
+    if counts_differ(report) {
+        let per_gpu = here.iter().filter_map(|p| {
+            let rate = p.mean("good_requests_per_s_per_gpu")?;
+            Some(format!("{} {}", label(report, p), digits(rate)))
+        });
+        let per_gpu: Vec<String> = per_gpu.collect();
+        let point = here.first().map_or(0, |p| p.point);
+        let what = if per_gpu.is_empty() {
+            "compare the figures per GPU".to_owned()
+        } else {
+            format!(
+                "good requests/s per GPU{}: {}",
+                at_point(report, point),
+                per_gpu.join(", ")
+            )
+        };
+        out.push(format!("The systems have unequal numbers of GPUs; {what}."));
+    }
+    let kinds: Vec<Vec<&str>> = here.iter().map(|p| gpu_types(report, p)).collect();
+    if kinds.windows(2).any(|pair| pair[0] != pair[1]) {
+        out.push(
+            "The systems have GPUs of different types, and prices are not modelled: the better one may cost more."
+                .to_owned(),
+        );
+    }
+    out
+}
+
+/// The GPU types of a system at a point, sorted, once each.
+fn gpu_types<'r>(report: &'r Report, p: &Pooled) -> Vec<&'r str> {
+    let runs = report.runs_of(p.system, p.point);
+    let pools = runs.first().map_or(&[][..], |run| &run.metrics.pools[..]);
+    let mut types: Vec<&str> = pools.iter().map(|pool| pool.gpu.as_str()).collect();
+    types.sort_unstable();
+    types.dedup();
+    types
+}
+
+fn counts_differ(report: &Report) -> bool {
+    let mut counts = report.systems.windows(2);
+    counts.any(|pair| pair[0].gpus != pair[1].gpus)
+}
+
+fn label(report: &Report, p: &Pooled) -> String {
+    named(report, p.system)
+}
+
+/// A system's name, with its GPUs where these differ.
+fn named(report: &Report, system: usize) -> String {
+    let info = &report.systems[system];
+    match (counts_differ(report), info.gpus) {
+        (false, _) => info.name.clone(),
+        (true, 1) => format!("{} (1 GPU)", info.name),
+        (true, gpus) => format!("{} ({gpus} GPUs)", info.name),
+    }
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn list(items: impl Iterator<Item = String>) -> String {
+    let mut items: Vec<String> = items.collect();
+    match (items.pop(), items.is_empty()) {
+        (None, _) => String::new(),
+        (Some(only), true) => only,
+        (Some(last), false) => format!("{} and {last}", items.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::sentences;
+    use super::super::pool::pool;
+    use super::super::testing::report;
+    use super::*;
+
+    fn said(report: &Report) -> String {
+        sentences(report, &pool(report)).join("\n")
+    }
+
+    /// Gives every system the runs of the first one.
+    fn made_equal(mut report: Report) -> Report {
+        let first: Vec<_> = report
+            .runs
+            .iter()
+            .filter(|r| r.system == 0)
+            .cloned()
+            .collect();
+        for run in &mut report.runs {
+            let twin = first
+                .iter()
+                .find(|r| r.point == run.point && r.seed == run.seed);
+            run.metrics = twin.unwrap().metrics.clone();
+        }
+        report
+    }
+
+    #[test]
+    fn every_one_of_equal_systems_is_named() {
+        for seeds in [1, 3] {
+            for rates in [&[4.0][..], &[4.0, 8.0]] {
+                let text = said(&made_equal(report(rates, seeds, 300)));
+                let names = "colocated, chunked-512 and disaggregated come out equal";
+                assert!(text.contains(names), "{text}");
+                assert!(!text.contains("better"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn more_gpus_are_said_beside_the_better_system() {
+        let mut report = report(&[8.0], 3, 1000);
+        report.systems[2].gpus = 4;
+        let text = said(&report);
+        assert!(
+            text.contains("disaggregated (4 GPUs) serves this load better than"),
+            "{text}"
+        );
+        assert!(
+            text.contains("unequal numbers of GPUs; good requests/s per GPU: "),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn gpus_of_different_types_are_told() {
+        let mut report = report(&[4.0], 1, 300);
+        assert!(!said(&report).contains("different types"));
+        for run in report.runs.iter_mut().filter(|r| r.system == 1) {
+            run.metrics.pools[0].gpu = "other".to_owned();
+        }
+        assert!(
+            said(&report).contains("different types"),
+            "{}",
+            said(&report)
+        );
+    }
+
+    #[test]
+    fn a_single_point_says_who_keeps_the_promise() {
+        let mut report = report(&[2.0], 1, 300);
+        let set = |report: &mut Report, system: usize, tenths: u64| {
+            for run in report.runs.iter_mut().filter(|r| r.system == system) {
+                let attainment = run.metrics.attainment.as_mut().unwrap();
+                attainment.met = attainment.of * tenths / 10;
+            }
+        };
+        set(&mut report, 0, 9);
+        set(&mut report, 1, 10);
+        set(&mut report, 2, 8);
+        let text = said(&report);
+        let first = "The promise (90 % good requests) is kept by chunked-512 and colocated, missed by disaggregated.";
+        assert!(text.starts_with(first), "{text}");
+        (0..3).for_each(|system| set(&mut report, system, 1));
+        let text = said(&report);
+        assert!(text.contains("is missed by"), "{text}");
+        assert!(!text.contains("is kept by"), "{text}");
+    }
+
+    #[test]
+    fn a_share_whose_interval_holds_the_target_is_not_called_certain() {
+        let mut report = report(&[4.0], 3, 300);
+        for run in &mut report.runs {
+            let attainment = run.metrics.attainment.as_mut().unwrap();
+            // 100 %, 90 % and 80 %: 90 % ± 24.8.
+            attainment.met = attainment.of * (10 - run.seed) / 10;
+        }
+        let text = said(&report);
+        assert!(
+            text.contains("Too close to 90 % to call with these seeds: "),
+            "{text}"
+        );
+        for run in &mut report.runs {
+            let attainment = run.metrics.attainment.as_mut().unwrap();
+            attainment.met = attainment.of;
+        }
+        assert!(!said(&report).contains("Too close"));
+    }
+
+    #[test]
+    fn a_run_without_measured_requests_is_not_called_equal() {
+        let mut report = report(&[4.0], 1, 30);
+        for run in &mut report.runs {
+            run.metrics.counts.measured = 0;
+            run.metrics.attainment.as_mut().unwrap().of = 0;
+        }
+        let text = said(&report);
+        assert!(text.contains("Nothing was measured"), "{text}");
+    }
+
+    #[test]
+    fn cautions_are_part_of_the_answer() {
+        let mut report = report(&[4.0], 1, 30);
+        report.cautions.push("a has x, b has y".to_owned());
+        assert!(said(&report).ends_with("Caution: a has x, b has y."));
+    }
+}

@@ -1,0 +1,104 @@
+//! What a reader must know about a scenario before trusting its comparison: seen, why it matters, what to do.
+
+use std::fmt;
+
+/// Kinds of step-time models, which err in ways of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepTimes {
+    /// Coefficients fitted to measurements.
+    Polynomial,
+    /// Data-sheet peaks times efficiencies.
+    Roofline,
+    /// Constants of the scenario.
+    Fixed,
+}
+
+impl fmt::Display for StepTimes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Polynomial => "polynomial",
+            Self::Roofline => "roofline",
+            Self::Fixed => "fixed",
+        })
+    }
+}
+
+/// A reason to read the comparison of a scenario's systems with care.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warning {
+    /// Pools of one point of the sweep take their step times from models of different kinds.
+    MixedStepTimes {
+        /// Key path of a pool and the kind of its model, then those of the first pool of another kind.
+        pools: [(String, StepTimes); 2],
+    },
+}
+
+impl Warning {
+    /// The warning about the pools of one point, if their step times come from different kinds of models.
+    pub(super) fn mixed(kinds: &[(String, StepTimes)]) -> Option<Self> {
+        let (first, rest) = kinds.split_first()?;
+        let other = rest.iter().find(|(_, kind)| *kind != first.1)?;
+        Some(Self::MixedStepTimes {
+            pools: [first.clone(), other.clone()],
+        })
+    }
+
+    /// What was seen.
+    #[must_use]
+    pub fn seen(&self) -> String {
+        match self {
+            Self::MixedStepTimes {
+                pools: [(a, kind), (b, other)],
+            } => format!("{a} has {kind} step times, {b} {other} ones"),
+        }
+    }
+
+    /// Why it matters.
+    #[must_use]
+    pub const fn why(&self) -> &'static str {
+        match self {
+            Self::MixedStepTimes { .. } => {
+                "part of the difference between systems may be one between the models of the hardware"
+            }
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn advice(&self) -> &'static str {
+        match self {
+            Self::MixedStepTimes { .. } => "add `latency: roofline` at the top of the scenario",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.seen(), self.why(), self.advice())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_of_one_kind_are_not_warned_of() {
+        let pool = |name: &str, kind| (name.to_owned(), kind);
+        let same = [
+            pool("a", StepTimes::Roofline),
+            pool("b", StepTimes::Roofline),
+        ];
+        assert_eq!(Warning::mixed(&same), None);
+        assert_eq!(Warning::mixed(&[]), None);
+        let mixed = [
+            pool("a", StepTimes::Polynomial),
+            pool("b", StepTimes::Roofline),
+        ];
+        let text = Warning::mixed(&mixed).unwrap().to_string();
+        assert!(
+            text.starts_with("a has polynomial step times, b roofline ones: "),
+            "{text}"
+        );
+    }
+}
