@@ -113,10 +113,8 @@ pub(super) fn prefill(models: &[ModelSpec], options: &Options) -> Vec<Work> {
     } else {
         &[0, 512, 2048, 8192, 32_768]
     };
-    let step = if options.quick { 2 } else { 1 };
-    let chunks = pairs(&powers(5, 15, step), &coarse_first(past));
-    let batches: &[u32] = if options.quick { &[1] } else { &[1, 4] };
-    let shapes = pairs(&chunks, batches);
+    let chunks = pairs(&powers(5, 15, 1), &coarse_first(past));
+    let shapes = pairs(&chunks, &[1, 4]);
     pairs(&shapes, &layouts)
         .into_iter()
         .filter(|(((_, past), batch), _)| *batch == 1 || *past == 0)

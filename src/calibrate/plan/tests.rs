@@ -115,8 +115,8 @@ fn usual_and_extreme_head_layouts_come_early() {
         planned(quick).iter().filter_map(heads).collect()
     };
     let full = layouts(false);
-    // Llama-3.1-8B whole and over 8 GPUs, Llama-3.1-70B over 8, OPT-175B whole.
-    for layout in [(32, 8), (4, 1), (8, 1), (96, 96)] {
+    // Llama-3.1-8B whole and over 8 GPUs, Llama-3.1-70B over 8, BLOOM-176B whole.
+    for layout in [(32, 8), (4, 1), (8, 1), (112, 112)] {
         assert!(full.contains(&layout), "{layout:?}: {full:?}");
     }
     assert!(layouts(true).is_subset(&full));
