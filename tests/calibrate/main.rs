@@ -104,35 +104,41 @@ fn rate(profile: &Calibrated, work: &Work, amount: f64, kernel_s: f64) -> f64 {
     amount / (seconds(profile, work) - kernel_s)
 }
 
+fn gemm(dtype: GemmDtype, m: u32, n: u32, k: u32) -> Work {
+    Work::Gemm(Gemm { dtype, m, n, k })
+}
+
+fn decode(kv_dtype: KvDtype, batch: u32, context_tokens: u32) -> Work {
+    Work::Decode(Decode {
+        kv_dtype,
+        batch,
+        context_tokens,
+        heads: 32,
+        kv_heads: 8,
+        head_dim: 128,
+    })
+}
+
+const PREFILL: Work = Work::Prefill(Prefill {
+    batch: 1,
+    new_tokens: 16_384,
+    past_tokens: 0,
+    heads: 32,
+    kv_heads: 8,
+    head_dim: 128,
+});
+
+const NORM: Work = Work::Elementwise(Elementwise {
+    op: ElementwiseOp::RmsNorm,
+    rows: 16_384,
+    columns: 8192,
+});
+
 #[test]
 fn the_profile_gives_back_the_parameters_of_the_device_within_one_percent() {
     let mut fake = Fake::new();
     let profile = measured(&mut fake, false);
     let p = fake.parameters;
-    let gemm = |dtype, m, n, k| Work::Gemm(Gemm { dtype, m, n, k });
-    let decode = |kv_dtype, batch, context_tokens| {
-        Work::Decode(Decode {
-            kv_dtype,
-            batch,
-            context_tokens,
-            heads: 32,
-            kv_heads: 8,
-            head_dim: 128,
-        })
-    };
-    let prefill = Work::Prefill(Prefill {
-        batch: 1,
-        new_tokens: 16_384,
-        past_tokens: 0,
-        heads: 32,
-        kv_heads: 8,
-        head_dim: 128,
-    });
-    let norm = Work::Elementwise(Elementwise {
-        op: ElementwiseOp::RmsNorm,
-        rows: 16_384,
-        columns: 8192,
-    });
     // A product too small to take any time but its fixed cost.
     let smallest = gemm(GemmDtype::Bf16, 1, 64, 64);
     let kernel_s = seconds(&profile, &smallest);
@@ -161,7 +167,7 @@ fn the_profile_gives_back_the_parameters_of_the_device_within_one_percent() {
         ),
         (
             "memory, by norms",
-            rate(&profile, &norm, norm.bytes(), kernel_s),
+            rate(&profile, &NORM, NORM.bytes(), kernel_s),
             p.memory,
         ),
         (
@@ -176,7 +182,7 @@ fn the_profile_gives_back_the_parameters_of_the_device_within_one_percent() {
         ),
         (
             "prefill",
-            rate(&profile, &prefill, prefill.flops(), kernel_s),
+            rate(&profile, &PREFILL, PREFILL.flops(), kernel_s),
             p.attention_flops,
         ),
     ] {
