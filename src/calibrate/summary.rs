@@ -1,7 +1,7 @@
 //! What a calibration found, in a few lines.
 
 use super::samples::Sample;
-use super::work::{CopyKind, LaunchKind, Work};
+use super::work::{CopyKind, GemmDtype, LaunchKind, Work};
 
 /// One line of the closing table.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +62,54 @@ fn shape(work: &Work) -> String {
 
 const TERA: (f64, &str) = (1e12, "TFLOP/s");
 const GIGA: (f64, &str) = (1e9, "GB/s");
+
+/// The best rates of a GPU, from samples alone.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Peaks {
+    /// Matrix products at 16 bits (or whatever does products best), in FLOP/s.
+    pub bf16: f64,
+    /// Matrix products at 8 bits, in FLOP/s.
+    pub fp8: Option<f64>,
+    /// Memory, in bytes per second.
+    pub memory: f64,
+    /// To and from the host, in bytes per second.
+    pub host: Option<f64>,
+    /// To another GPU, in bytes per second.
+    pub peer: Option<f64>,
+}
+
+/// The best rate of each kind, for GPUs without a data sheet. No sample beats these, since every one is asked.
+#[must_use]
+pub fn peaks(samples: &[Sample]) -> Peaks {
+    let most = |rate: &dyn Fn(&Sample) -> Option<f64>| best(samples, rate).map(|(r, _)| r);
+    let fp8 = most(&|s| match s.work {
+        Work::Gemm(g) if g.dtype == GemmDtype::Fp8 => Some(flops_per_second(s)),
+        _ => None,
+    });
+    let wide = most(&|s| match s.work {
+        Work::Gemm(g) if g.dtype == GemmDtype::Fp8 => None,
+        Work::Gemm(_) | Work::Prefill(_) | Work::Decode(_) => Some(flops_per_second(s)),
+        _ => None,
+    });
+    let memory = most(&|s| match s.work {
+        Work::Copy(c) if !matches!(c.kind, CopyKind::Device | CopyKind::StreamRead) => None,
+        Work::Collective(_) => None,
+        _ => Some(bytes_per_second(s)),
+    });
+    let copy = |kinds: &[CopyKind]| {
+        most(&|s| match s.work {
+            Work::Copy(c) if kinds.contains(&c.kind) => Some(bytes_per_second(s)),
+            _ => None,
+        })
+    };
+    Peaks {
+        bf16: wide.or(fp8).unwrap_or(1e12),
+        fp8,
+        memory: memory.unwrap_or(1e11),
+        host: copy(&[CopyKind::HostToDevice, CopyKind::DeviceToHost]),
+        peer: copy(&[CopyKind::Peer]),
+    }
+}
 
 /// The closing table: peaks and bandwidths reached, launch costs.
 #[must_use]

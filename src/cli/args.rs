@@ -6,6 +6,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand};
 
 use super::calibrate::CalibrateArgs;
+use super::trace::TraceArgs;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -29,6 +30,8 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Parse and validate scenarios, run nothing
     Check(CheckArgs),
+    /// Look at, convert, generate and fit traces
+    Trace(TraceArgs),
     /// Write a commented starter scenario
     Init(InitArgs),
     /// Measure a GPU of this machine: kernel times for a profile

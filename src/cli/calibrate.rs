@@ -3,6 +3,8 @@
 #[cfg(feature = "cuda")]
 mod finish;
 #[cfg(feature = "cuda")]
+mod fit;
+#[cfg(feature = "cuda")]
 mod measure;
 
 use std::path::PathBuf;

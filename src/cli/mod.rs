@@ -16,6 +16,7 @@ mod profile;
 mod progress;
 mod require;
 mod run;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ pub fn main() -> ExitCode {
     let outcome = match args.command {
         Command::Run(args) => run::run(&args),
         Command::Check(args) => check::check(&args),
+        Command::Trace(args) => trace::trace(&args),
         Command::Init(args) => init::init(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Explain(args) => explain::explain(&args),

@@ -86,7 +86,15 @@ impl ClusterView for Candidates<'_> {
 
     fn least_queued(&self) -> usize {
         match self.shortest {
-            Some(tree) => tree.least().1,
+            Some(tree) => {
+                let (_, shortest) = tree.least();
+                debug_assert_eq!(
+                    shortest,
+                    least(self.len(), |i| self.queued(i)),
+                    "a queue changed and the tree was not told"
+                );
+                shortest
+            }
             None => least(self.len(), |i| self.queued(i)),
         }
     }

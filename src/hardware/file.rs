@@ -111,6 +111,20 @@ struct FormatOnly {
     format: Option<u32>,
 }
 
+/// The text in front of the surfaces, which are nearly all of a fitted profile and come last. All of it where they stand
+/// elsewhere.
+pub(super) fn facts_of(text: &str) -> &str {
+    text.split_once("\nsurfaces:")
+        .map_or(text, |(facts, surfaces)| {
+            // Another top-level key behind them: not the shipped layout.
+            let last = !surfaces
+                .lines()
+                .skip(1)
+                .any(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+            if last { facts } else { text }
+        })
+}
+
 impl ProfileFile {
     /// Parses and validates a profile; `path` names it in messages.
     ///
@@ -121,7 +135,8 @@ impl ProfileFile {
             path: path.to_owned(),
             reason,
         };
-        let head: FormatOnly = serde_yaml::from_str(text).map_err(|e| parse(e.to_string()))?;
+        let head: FormatOnly =
+            serde_yaml::from_str(facts_of(text)).map_err(|e| parse(e.to_string()))?;
         match head.format {
             Some(found) if found > FORMAT => {
                 return Err(HardwareError::NewerFormat {

@@ -10,7 +10,7 @@ mod link;
 mod registry;
 
 pub use error::HardwareError;
-pub use file::{FORMAT, ProfileFile, Provenance};
+pub use file::{FORMAT, HardwareSection, PeakSection, ProfileFile, Provenance};
 pub use gpu::{GpuSpec, Peaks, Precision};
 pub use link::{Link, LinkKind};
 pub use registry::{gpu, gpu_names, load, profile};

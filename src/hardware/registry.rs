@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::{HardwareError, nearest};
-use super::file::ProfileFile;
+use super::file::{ProfileFile, facts_of};
 use super::gpu::GpuSpec;
 
 macro_rules! shipped {
@@ -47,7 +47,9 @@ pub fn gpu_names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// When there is no such GPU or the file is not a profile.
 pub fn gpu(name: &str) -> Result<GpuSpec, HardwareError> {
-    profile(name).map(|p| p.gpu())
+    // The surfaces of a fitted profile take some ten milliseconds to parse and are not needed here.
+    let facts = |name: &str, text: &str| parse_shipped(name, facts_of(text));
+    find(name, facts).map(|p| p.gpu())
 }
 
 /// The whole profile of a GPU type; names as for [`gpu`].
@@ -55,18 +57,26 @@ pub fn gpu(name: &str) -> Result<GpuSpec, HardwareError> {
 /// # Errors
 /// When there is no such GPU or the file is not a profile.
 pub fn profile(name: &str) -> Result<ProfileFile, HardwareError> {
+    find(name, parse_shipped)
+}
+
+/// Finds a profile by name, alias or path and reads it; `parse` reads a shipped one from its name and text.
+fn find(
+    name: &str,
+    parse: impl Fn(&str, &str) -> Result<ProfileFile, HardwareError>,
+) -> Result<ProfileFile, HardwareError> {
     if name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") {
         return load(Path::new(name));
     }
     let lower = name.to_lowercase();
     if let Some((name, text)) = SHIPPED.iter().find(|(n, _)| *n == lower) {
-        return parse_shipped(name, text);
+        return parse(name, text);
     }
     let mut known = Vec::new();
     for (shipped, text) in SHIPPED {
         let aliases = aliases(text);
         if aliases.contains(&lower.as_str()) {
-            return parse_shipped(shipped, text);
+            return parse(shipped, text);
         }
         known.push(*shipped);
         known.extend(aliases);

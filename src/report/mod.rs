@@ -20,6 +20,7 @@ mod testing;
 mod tests;
 mod text;
 mod timeseries;
+mod trace;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -33,6 +34,7 @@ pub use json::{GridCrossing, Point, Promise, Summary, System, summarise};
 pub use pool::{Pooled, difference, pool};
 pub use requests::HEADER as REQUESTS_HEADER;
 pub use terminal::{Style, emit, terminal, warnings};
+pub use trace::{trace_json, trace_page, trace_text};
 
 /// Writes every file of the report into `folder`, which is made when missing, and returns their paths in order.
 ///

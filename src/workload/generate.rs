@@ -14,7 +14,7 @@ use crate::workload::{Prefixes, RequestSpec};
 pub(crate) const MAX_SPAN_S: f64 = 107.0 * 86_400.0;
 
 /// A generated workload: an arrival process and a length model, ended by a count, a duration, or both.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Generated {
     /// When requests arrive.
     pub arrivals: ArrivalProcess,
@@ -53,12 +53,17 @@ impl Workload {
         if workload.duration == Some(SimDuration::ZERO) {
             return Err(WorkloadError::new("duration", "0 s", "a duration above 0"));
         }
+        let ends = matches!(workload.arrivals, ArrivalProcess::Replay(_));
         match (workload.requests, workload.duration) {
-            (None, None) => {
+            (None, None) if !ends => {
                 let allowed = "`requests`, `duration` or both, so that the workload ends";
                 return Err(WorkloadError::new("requests", "nothing", allowed));
             }
-            (Some(requests), None) => {
+            (None, _) if matches!(workload.arrivals, ArrivalProcess::PoissonRescaled { .. }) => {
+                let allowed = "a number of requests, over which the arrivals are rescaled,";
+                return Err(WorkloadError::new("requests", "nothing", allowed));
+            }
+            (Some(requests), None) if !ends => {
                 let span = requests as f64 / workload.arrivals.rate();
                 if span > MAX_SPAN_S {
                     let seen = format!("{requests} requests at {} /s", workload.arrivals.rate());
@@ -67,7 +72,7 @@ impl Workload {
                     return Err(WorkloadError::new("requests", seen, allowed));
                 }
             }
-            (_, Some(_)) => {}
+            _ => {}
         }
         Ok(Self(Source::Generated(workload)))
     }
@@ -110,7 +115,7 @@ impl Workload {
     pub fn with_rate(&self, rate: f64) -> Result<Self, WorkloadError> {
         match &self.0 {
             Source::Generated(workload) => Self::generated(Generated {
-                arrivals: workload.arrivals.clone().with_rate(rate)?,
+                arrivals: workload.arrivals.with_rate(rate)?,
                 ..workload.clone()
             }),
             Source::Recorded(trace) => trace
@@ -167,7 +172,7 @@ impl Generated {
         let lengths = self.lengths.clone();
         let mut rng: Rng = rng::stream(seed, "lengths");
         self.arrivals
-            .times(rng::stream(seed, "arrivals"))
+            .stream(seed, self.requests)
             .zip(0..left)
             .take_while(move |(arrival, _)| *arrival < end)
             .map(move |(arrival, _)| {

@@ -4,8 +4,10 @@
 //! request ahead, so a generated workload of any length needs no memory.
 
 pub mod arrivals;
+pub mod closed_loop;
 mod draw;
 mod error;
+pub mod fit;
 mod generate;
 pub mod lengths;
 mod prefixes;

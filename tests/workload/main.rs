@@ -6,6 +6,7 @@
     reason = "helpers of tests fail by panic and say what they skip"
 )]
 
+mod cli;
 mod named_lengths;
 mod real_traces;
 mod sample_trace;

@@ -104,3 +104,20 @@ fn old_gpus_get_half_products_and_no_tensor_core_kernels() {
         }
     }
 }
+
+#[test]
+fn usual_and_extreme_head_layouts_come_early() {
+    let layouts = |quick| -> BTreeSet<(u32, u32)> {
+        let heads = |w: &Work| match w {
+            Work::Decode(d) if d.head_dim == 128 => Some((d.heads, d.kv_heads)),
+            _ => None,
+        };
+        planned(quick).iter().filter_map(heads).collect()
+    };
+    let full = layouts(false);
+    // Llama-3.1-8B whole and over 8 GPUs, Llama-3.1-70B over 8, BLOOM-176B whole.
+    for layout in [(32, 8), (4, 1), (8, 1), (112, 112)] {
+        assert!(full.contains(&layout), "{layout:?}: {full:?}");
+    }
+    assert!(layouts(true).is_subset(&full));
+}

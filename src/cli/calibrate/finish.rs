@@ -4,6 +4,7 @@ use std::path::Path;
 
 use comfy_table::Table;
 
+use super::fit::{Fitted, fit};
 use crate::calibrate::check::refused;
 use crate::calibrate::record::Record;
 use crate::calibrate::session::Outcome as Measured;
@@ -32,6 +33,13 @@ pub(super) fn finish(f: &Finished<'_>) -> Outcome {
     write(&f.out.join("calibration.yaml"), &text)?;
     draw(f)?;
     report::emit(&format!("{}\n", table(f.store)))?;
+    let fitted = fit(f)?;
+    if let Some(fitted) = &fitted {
+        report::emit(&format!("{}\n", errors(fitted)))?;
+        if !f.quiet {
+            output::tell(&format!("profile: {}", fitted.path.display()));
+        }
+    }
     if !f.quiet {
         for line in closing(f) {
             output::tell(&line);
@@ -68,7 +76,7 @@ fn draw(f: &Finished<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let mut file = report::AtomicFile::create(path)?;
     file.write(text.as_bytes())?;
     file.finish()?;
@@ -87,6 +95,25 @@ fn table(store: &Store) -> Table {
             line.reached,
             line.at,
             line.share.unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// How far the profile is from the samples it was fitted to.
+fn errors(fitted: &Fitted) -> Table {
+    let mut table = Table::new();
+    table.load_style(
+        comfy_table::presets::UTF8_HORIZONTAL_ONLY.row_separator(comfy_table::LineStyle::none()),
+    );
+    table.set_header(["surface", "samples", "fit error, median %", "p90 %"]);
+    for c in &fitted.checked {
+        let (kind, variant) = c.kind.names();
+        table.add_row([
+            format!("{kind} {variant}"),
+            c.samples.to_string(),
+            format!("{:.2}", c.error.median),
+            format!("{:.2}", c.error.p90),
         ]);
     }
     table

@@ -72,7 +72,7 @@ pub(super) fn png(figure: &Figure) -> Result<Vec<u8>, String> {
     rasterise(&svg(figure)?)
 }
 
-fn rasterise(svg: &str) -> Result<Vec<u8>, String> {
+pub(super) fn rasterise(svg: &str) -> Result<Vec<u8>, String> {
     let options = usvg::Options {
         fontdb: fonts(),
         ..usvg::Options::default()
@@ -120,7 +120,7 @@ fn svg(figure: &Figure) -> Result<String, String> {
     Ok(text)
 }
 
-fn count(n: usize) -> i32 {
+pub(super) fn count(n: usize) -> i32 {
     i32::try_from(n).unwrap_or(i32::MAX)
 }
 

@@ -11,10 +11,12 @@ mod curves;
 mod scale;
 mod style;
 mod timeline;
+mod trace;
 
 use std::path::{Path, PathBuf};
 
 pub use curves::{Curves, write_curves};
+pub(super) use trace::page as trace;
 
 use super::answer::telling_point;
 use super::file::{Error, remove_stale, write_file};

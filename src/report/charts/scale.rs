@@ -60,6 +60,11 @@ impl Scale {
         Self::linear((low / step).floor() * step, high)
     }
 
+    /// A logarithmic axis, however little the values differ.
+    pub(super) fn decades(low: f64, high: f64) -> Self {
+        Self::logarithmic(low, high)
+    }
+
     /// From and to the nearest of 1, 2, 5 × 10^k outside; ticks at these, or at powers of ten when there are many. The
     /// ends have ticks too where their labels find room.
     fn logarithmic(low: f64, high: f64) -> Self {

@@ -1,5 +1,6 @@
 //! From a filled scenario to models and numbers, collecting every problem on the way.
 
+mod arrivals;
 mod kv;
 mod latency;
 mod pool;

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use crate::cluster::{Role, SystemSpec};
 use crate::scenario::problem::{Problem, did_you_mean};
-use crate::scenario::schema::{self, ArrivalKind, Limit, WordOr};
+use crate::scenario::schema::{self, Limit, WordOr};
+use crate::units::SimDuration;
 use crate::workload::lengths::{self, LengthsSpec, MarginalSpec};
-use crate::workload::trace::Format;
+use crate::workload::trace::{Beyond, Failed, Format, MaxContext, Window};
 use crate::workload::{
-    ArrivalProcess, Generated, LengthModel, ReadOptions, RequestSpec, Trace, TraceError, Workload,
-    WorkloadError, read_trace,
+    Generated, LengthModel, ReadOptions, RequestSpec, Trace, TraceError, Workload, WorkloadError,
+    read_trace,
 };
 
 use super::Builder;
@@ -33,46 +34,32 @@ impl Builder<'_> {
         };
         match &workload.trace {
             Some(path) => self.recorded(workload, path, traces),
-            None => self.generated(workload),
+            None => self.generated(workload, traces),
         }
     }
 
-    fn generated(&mut self, workload: &schema::Workload) -> Option<Workload> {
+    fn generated(
+        &mut self,
+        workload: &schema::Workload,
+        traces: &mut TraceCache,
+    ) -> Option<Workload> {
         for (key, there) in [
             ("format", workload.format.is_some()),
             ("time_scale", workload.time_scale.is_some()),
             ("limit", workload.limit.is_some()),
+            ("time_unit", workload.time_unit.is_some()),
+            ("window", workload.window.is_some()),
+            ("sample", workload.sample.is_some()),
+            ("max_context", workload.max_context.is_some()),
+            ("failed", workload.failed.is_some()),
+            ("shuffle_arrivals", workload.shuffle_arrivals.is_some()),
         ] {
             self.require(!there, &format!("workload.{key}"), || {
                 "is for recorded traces only; write `trace` beside it or remove it".to_owned()
             });
         }
         let lengths = self.lengths(workload);
-        let Some(rate) = workload.rate.map(|rate| rate.0) else {
-            self.wrong(
-                "workload",
-                "the key `rate` is missing; write the mean arrival rate, as in `rate: 2 /s`",
-            );
-            return None;
-        };
-        let arrivals = match &workload.arrivals {
-            None => Some(ArrivalProcess::Poisson { rate }),
-            Some(WordOr::Map(ArrivalKind::Gamma(gamma))) => {
-                Some(ArrivalProcess::Gamma { rate, cv: gamma.cv })
-            }
-            Some(WordOr::Word(word)) => match word.as_str() {
-                "poisson" => Some(ArrivalProcess::Poisson { rate }),
-                "constant" => Some(ArrivalProcess::Constant { rate }),
-                _ => {
-                    let near = did_you_mean(word, ["poisson", "constant", "gamma"]);
-                    self.wrong(
-                        "workload.arrivals",
-                        format!("unknown arrival process `{word}`{near} (allowed: poisson, constant, {{gamma: {{cv: 2}}}})"),
-                    );
-                    None
-                }
-            },
-        };
+        let arrivals = self.arrivals(workload, traces);
         let generated = Generated {
             arrivals: arrivals?,
             lengths: lengths?,
@@ -139,7 +126,7 @@ impl Builder<'_> {
     }
 
     /// Files the workload's own complaint under its key.
-    fn workload_problem(&mut self, error: &WorkloadError) {
+    pub(super) fn workload_problem(&mut self, error: &WorkloadError) {
         let near = error
             .nearest
             .as_ref()
@@ -183,12 +170,7 @@ impl Builder<'_> {
             );
             return None;
         }
-        let options = ReadOptions {
-            format,
-            limit,
-            time_scale: workload.time_scale,
-            ..ReadOptions::default()
-        };
+        let options = self.read_options(workload, format, limit)?;
         options
             .validate()
             .map_err(|error| self.workload_problem(&error))
@@ -201,6 +183,47 @@ impl Builder<'_> {
                 .map_err(|error| self.workload_problem(&error))
                 .ok(),
         }
+    }
+
+    /// What the scenario asks of the trace's reader.
+    fn read_options(
+        &mut self,
+        workload: &schema::Workload,
+        format: Option<Format>,
+        limit: Option<u64>,
+    ) -> Option<ReadOptions> {
+        let time_unit = match workload.time_unit.as_deref().map(str::parse) {
+            Some(Err(error)) => {
+                self.workload_problem(&error);
+                return None;
+            }
+            Some(Ok(unit)) => Some(unit),
+            None => None,
+        };
+        Some(ReadOptions {
+            format,
+            time_unit,
+            limit,
+            time_scale: workload.time_scale,
+            window: workload.window.map(|window| Window {
+                from: window.from.map_or(SimDuration::ZERO, |span| span.0),
+                to: window.to.map(|span| span.0),
+            }),
+            sample: workload.sample,
+            max_context: workload.max_context.map(|context| MaxContext {
+                tokens: context.tokens,
+                beyond: match context.beyond {
+                    schema::Beyond::Drop => Beyond::Drop,
+                    schema::Beyond::Truncate => Beyond::Truncate,
+                },
+            }),
+            failed: match workload.failed {
+                None | Some(schema::Failed::Drop) => Failed::Drop,
+                Some(schema::Failed::PrefillOnly) => Failed::PrefillOnly,
+            },
+            shuffle_arrivals: workload.shuffle_arrivals.unwrap_or(false),
+            ..ReadOptions::default()
+        })
     }
 
     /// The format by name; `Some(None)` for `auto`.
@@ -224,7 +247,7 @@ impl Builder<'_> {
     }
 
     /// Reads the trace, or takes it from the cache; what its reader has to tell becomes notes.
-    fn trace(
+    pub(super) fn trace(
         &mut self,
         written: &Path,
         options: &ReadOptions,

@@ -17,7 +17,10 @@ pub use system::{
     Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System, Transfer, Tuning,
 };
 pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
-pub use workload::{ArrivalKind, FixedLengths, Gamma, Lengths, Workload};
+pub use workload::{
+    ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
+    TimeWindow, Workload,
+};
 
 use std::fmt;
 

@@ -1,16 +1,27 @@
 //! Arrival processes: when requests enter the cluster.
+//!
+//! Every process is a sequence of gaps drawn at unit rate, squeezed and stretched by the intensity: a constant rate, or
+//! one that varies over time. The gaps come from one random stream and the path of a random intensity from another, so
+//! one seed gives the same gaps at every rate, and comparisons between rates are paired.
 
+mod intensity;
+mod modulated;
 mod renewal;
 
-use crate::rng::Rng;
-use crate::units::SimTime;
-use crate::workload::error::{WorkloadError, positive};
+pub use intensity::{Intensity, MAX_SEGMENTS, Segment};
 
-/// A random process of arrivals with a mean rate in requests per second.
+pub(crate) use renewal::Renewal;
+
+use crate::rng::{self, Rng};
+use crate::units::SimTime;
+use crate::workload::draw;
+use crate::workload::error::{WorkloadError, positive};
+use crate::workload::trace::Trace;
+
+/// A process of arrivals with a mean rate in requests per second.
 ///
-/// The first request arrives one gap after time zero. Gaps are drawn at unit rate and divided by the rate, so that
-/// one seed gives the same pattern, stretched, at every rate.
-#[derive(Debug, Clone, PartialEq)]
+/// The first request of a random process arrives one gap after time zero.
+#[derive(Debug, Clone)]
 pub enum ArrivalProcess {
     /// Equal gaps of 1/rate.
     Constant {
@@ -22,36 +33,88 @@ pub enum ArrivalProcess {
         /// Mean requests per second.
         rate: f64,
     },
-    /// Gamma gaps: burstier than Poisson above a coefficient of variation of 1, smoother below.
+    /// Exponential gaps scaled so that the last of `n` requests arrives at exactly n/rate, as `vllm bench serve` sends
+    /// them; needs a number of requests.
+    PoissonRescaled {
+        /// Requests per second, met exactly.
+        rate: f64,
+    },
+    /// Gamma gaps: burstier than Poisson above a coefficient of variation of 1, smoother below. vLLM's `burstiness` is
+    /// 1/cv².
     Gamma {
         /// Mean requests per second.
         rate: f64,
         /// Coefficient of variation of the gaps (standard deviation / mean), above 0.
         cv: f64,
     },
+    /// Gaps of one kind under an intensity that varies over time.
+    Modulated {
+        /// Mean requests per second over a long time (over its length, for a schedule that ends).
+        rate: f64,
+        /// The gaps at unit rate.
+        gaps: Gaps,
+        /// How the intensity varies.
+        intensity: Intensity,
+    },
+    /// The arrivals of a recorded trace, to be given other lengths; ends with the trace. Another rate stretches time.
+    Replay(Trace),
+}
+
+/// Gaps at unit rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Gaps {
+    /// All equal.
+    Constant,
+    /// Exponential.
+    Exponential,
+    /// Gamma with a coefficient of variation.
+    Gamma {
+        /// Standard deviation / mean, above 0.
+        cv: f64,
+    },
+}
+
+impl Gaps {
+    /// Draws a gap of mean 1.
+    pub(crate) fn draw(self, rng: &mut Rng) -> f64 {
+        match self {
+            Self::Constant => 1.0,
+            Self::Exponential => draw::exponential(rng),
+            Self::Gamma { cv } => draw::gamma(rng, cv),
+        }
+    }
 }
 
 impl ArrivalProcess {
-    /// The mean rate in requests per second.
+    /// The mean rate in requests per second; 0 for a replayed trace whose requests all arrive at once.
     #[must_use]
-    pub const fn rate(&self) -> f64 {
-        match *self {
-            Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => rate,
+    pub fn rate(&self) -> f64 {
+        match self {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::PoissonRescaled { rate }
+            | Self::Gamma { rate, .. }
+            | Self::Modulated { rate, .. } => *rate,
+            Self::Replay(trace) => trace.rate().unwrap_or(0.0),
         }
     }
 
-    /// The same process at another mean rate: the same unit-rate gaps for the same seed.
+    /// The same process at another mean rate: the same unit-rate gaps and the same path of the intensity.
     ///
     /// # Errors
-    /// When `new` is not a finite number above 0.
-    pub fn with_rate(mut self, new: f64) -> Result<Self, WorkloadError> {
+    /// When `new` is not a finite number above 0, or a replayed trace cannot be stretched to it.
+    pub fn with_rate(&self, new: f64) -> Result<Self, WorkloadError> {
         positive("rate", new)?;
-        match &mut self {
-            Self::Constant { rate } | Self::Poisson { rate } | Self::Gamma { rate, .. } => {
-                *rate = new;
-            }
+        let mut process = self.clone();
+        match &mut process {
+            Self::Constant { rate }
+            | Self::Poisson { rate }
+            | Self::PoissonRescaled { rate }
+            | Self::Gamma { rate, .. }
+            | Self::Modulated { rate, .. } => *rate = new,
+            Self::Replay(trace) => *trace = trace.with_rate(new)?,
         }
-        Ok(self)
+        Ok(process)
     }
 
     /// Checks every parameter.
@@ -59,100 +122,55 @@ impl ArrivalProcess {
     /// # Errors
     /// Names the first key with an impossible value.
     pub fn validate(&self) -> Result<(), WorkloadError> {
+        match self {
+            Self::Replay(_) => return Ok(()),
+            Self::Gamma { cv, .. } => positive("arrivals.gamma.cv", *cv)?,
+            Self::Modulated {
+                gaps: Gaps::Gamma { cv },
+                ..
+            } => positive("arrivals.gaps.cv", *cv)?,
+            _ => 1.0,
+        };
         positive("rate", self.rate())?;
-        if let Self::Gamma { cv, .. } = *self {
-            positive("arrivals.gamma.cv", cv)?;
+        if let Self::Modulated { intensity, .. } = self {
+            intensity.validate()?;
         }
         Ok(())
     }
 
-    /// Streams the arrivals in order, in constant memory; ends only at the end of the clock's range.
-    pub(crate) fn times(&self, rng: Rng) -> impl Iterator<Item = SimTime> + Send + use<> {
-        renewal::Renewal::new(self.clone(), rng)
+    /// Streams the arrivals under `seed` in order, in constant memory; `requests` is how many will be taken, if known.
+    pub(crate) fn stream(
+        &self,
+        seed: u64,
+        requests: Option<u64>,
+    ) -> Box<dyn Iterator<Item = SimTime> + Send> {
+        let gaps = rng::stream(seed, "arrivals");
+        match self {
+            Self::Constant { rate } => Box::new(Renewal::new(Gaps::Constant, *rate, gaps)),
+            Self::Poisson { rate } => Box::new(Renewal::new(Gaps::Exponential, *rate, gaps)),
+            Self::Gamma { rate, cv } => {
+                Box::new(Renewal::new(Gaps::Gamma { cv: *cv }, *rate, gaps))
+            }
+            Self::PoissonRescaled { rate } => {
+                let n = requests.unwrap_or(1).max(1);
+                // The first pass over the same gaps gives their sum, so nothing has to be kept.
+                let mut again = gaps.clone();
+                let sum: f64 = (0..n).map(|_| draw::exponential(&mut again)).sum();
+                let scaled = *rate * sum / n as f64;
+                Box::new(Renewal::new(Gaps::Exponential, scaled, gaps))
+            }
+            Self::Modulated {
+                rate,
+                gaps: kind,
+                intensity,
+            } => {
+                let path = rng::stream(seed, "arrival intensity");
+                modulated::stream(*rate, *kind, intensity, gaps, path)
+            }
+            Self::Replay(trace) => Box::new(trace.stream().map(|request| request.arrival)),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::stream;
-    use crate::units::PS_PER_S;
-
-    fn gaps(process: &ArrivalProcess, seed: u64, n: usize) -> Vec<f64> {
-        let mut last = SimTime::ZERO;
-        process
-            .times(stream(seed, "arrivals"))
-            .take(n)
-            .map(|t| {
-                let gap = (t - last).as_secs_f64();
-                last = t;
-                gap
-            })
-            .collect()
-    }
-
-    #[test]
-    fn constant_arrivals_are_equally_spaced() {
-        let times: Vec<u64> = ArrivalProcess::Constant { rate: 4.0 }
-            .times(stream(1, "arrivals"))
-            .take(3)
-            .map(SimTime::as_ps)
-            .collect();
-        assert_eq!(times, [PS_PER_S / 4, PS_PER_S / 2, PS_PER_S * 3 / 4]);
-    }
-
-    #[test]
-    fn another_rate_keeps_the_unit_gaps() {
-        for process in [
-            ArrivalProcess::Poisson { rate: 1.0 },
-            ArrivalProcess::Gamma { rate: 1.0, cv: 2.5 },
-        ] {
-            let slow = gaps(&process, 3, 1000);
-            let fast = gaps(&process.with_rate(8.0).unwrap(), 3, 1000);
-            for (a, b) in slow.iter().zip(&fast) {
-                // One picosecond of rounding in each gap.
-                assert!((a - b * 8.0).abs() <= 9e-12, "{a} against {b}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_mean_rate_is_the_asked_one() {
-        for process in [
-            ArrivalProcess::Poisson { rate: 20.0 },
-            ArrivalProcess::Gamma {
-                rate: 20.0,
-                cv: 2.0,
-            },
-        ] {
-            let n = 200_000;
-            let span: f64 = gaps(&process, 11, n).iter().sum();
-            assert!(
-                (n as f64 / span / 20.0 - 1.0).abs() < 0.025,
-                "{process:?}: {}",
-                n as f64 / span
-            );
-        }
-    }
-
-    #[test]
-    fn impossible_parameters_name_their_key() {
-        let bad = ArrivalProcess::Gamma { rate: 1.0, cv: 0.0 }
-            .validate()
-            .unwrap_err();
-        assert_eq!(bad.key, "arrivals.gamma.cv");
-        for rate in [0.0, -2.0, f64::NAN] {
-            assert_eq!(
-                ArrivalProcess::Poisson { rate }.validate().unwrap_err().key,
-                "rate"
-            );
-            assert_eq!(
-                ArrivalProcess::Poisson { rate: 1.0 }
-                    .with_rate(rate)
-                    .unwrap_err()
-                    .key,
-                "rate"
-            );
-        }
-    }
-}
+mod tests;

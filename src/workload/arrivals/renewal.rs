@@ -1,23 +1,24 @@
-//! Renewal processes: independent gaps of one distribution.
+//! Renewal processes: independent gaps of one distribution at a constant rate.
 
 use crate::rng::Rng;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::arrivals::ArrivalProcess;
-use crate::workload::draw;
+use crate::workload::arrivals::Gaps;
 
-/// The arrivals of a renewal process, one after the other.
+/// The arrivals of a renewal process, one after the other; ends only at the end of the clock's range.
 #[derive(Debug)]
-pub(super) struct Renewal {
-    process: ArrivalProcess,
+pub(crate) struct Renewal {
+    gaps: Gaps,
+    rate: f64,
     rng: Rng,
     now: SimTime,
 }
 
 impl Renewal {
     /// Starts the process at time zero.
-    pub(super) fn new(process: ArrivalProcess, rng: Rng) -> Self {
+    pub(crate) fn new(gaps: Gaps, rate: f64, rng: Rng) -> Self {
         Self {
-            process,
+            gaps,
+            rate,
             rng,
             now: SimTime::ZERO,
         }
@@ -28,12 +29,8 @@ impl Iterator for Renewal {
     type Item = SimTime;
 
     fn next(&mut self) -> Option<SimTime> {
-        let unit = match self.process {
-            ArrivalProcess::Constant { .. } => 1.0,
-            ArrivalProcess::Poisson { .. } => draw::exponential(&mut self.rng),
-            ArrivalProcess::Gamma { cv, .. } => draw::gamma(&mut self.rng, cv),
-        };
-        let gap = SimDuration::from_secs_f64(unit / self.process.rate()).ok()?;
+        let unit = self.gaps.draw(&mut self.rng);
+        let gap = SimDuration::from_secs_f64(unit / self.rate).ok()?;
         self.now = self.now.saturating_add(gap);
         (self.now < SimTime::NEVER).then_some(self.now)
     }

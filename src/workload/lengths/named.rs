@@ -9,7 +9,7 @@ use crate::workload::error::WorkloadError;
 use crate::workload::lengths::{LengthModel, LengthsSpec};
 
 /// The embedded files by name, in the order in which they are listed.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     (
         "azure-code-2023",
         include_str!("../../../traces/lengths/azure-code-2023.yaml"),
@@ -38,6 +38,14 @@ const FILES: [(&str, &str); 7] = [
         "longbench",
         include_str!("../../../traces/lengths/longbench.yaml"),
     ),
+    (
+        "vllm-random",
+        include_str!("../../../traces/lengths/vllm-random.yaml"),
+    ),
+    (
+        "generated-shared-prefix",
+        include_str!("../../../traces/lengths/generated-shared-prefix.yaml"),
+    ),
 ];
 
 /// A named length distribution.
@@ -65,6 +73,8 @@ pub enum Provenance {
     Fitted,
     /// Made to match published means; the shape is an assumption.
     PublishedMeans,
+    /// What a load generator sends with its default settings.
+    Generator,
 }
 
 /// One file of `traces/lengths/`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::rng;
 use crate::units::{SimDuration, SimTime};
-use crate::workload::arrivals::ArrivalProcess;
+use crate::workload::arrivals::{Gaps, Renewal};
 use crate::workload::error::{WorkloadError, positive};
 use crate::workload::generate::{MAX_SPAN_S, mean_rate, scaled};
 use crate::workload::trace::error::TraceError;
@@ -286,8 +286,11 @@ impl Trace {
                 ..request
             })),
             Retime::Poisson { rate, seed } => {
-                let times =
-                    ArrivalProcess::Poisson { rate }.times(rng::stream(seed, "shuffled arrivals"));
+                let times = Renewal::new(
+                    Gaps::Exponential,
+                    rate,
+                    rng::stream(seed, "shuffled arrivals"),
+                );
                 Box::new(
                     plain
                         .zip(times)

@@ -115,6 +115,11 @@ fn attention(row: &Row<'_>, decode: bool) -> Result<Outcome, ProfileError> {
     if row.has("window") && row.count("window", 0)? > 0 {
         return Ok(Err("windowed attention, derived from the full one"));
     }
+    if !decode && row.has("past_tokens") && row.count("past_tokens", 0)? > 0 {
+        return Ok(Err(
+            "a chunk behind past context, derived from whole prompts",
+        ));
+    }
     let batch = row.count("batch", 1)?;
     let (kind, point) = if decode {
         let context = f64::from(row.count("context_tokens", 1)?);
