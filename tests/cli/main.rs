@@ -8,4 +8,5 @@ mod help;
 mod resolved;
 mod run;
 mod scenarios;
+mod step_times;
 mod support;

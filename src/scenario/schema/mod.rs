@@ -9,8 +9,8 @@ mod value;
 mod workload;
 
 pub use system::{
-    FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Policy, PolynomialLatency, Pool,
-    RooflineLatency, RouterPair, System, Transfer, Tuning,
+    CalibratedLatency, FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Policy,
+    PolynomialLatency, Pool, RooflineLatency, RouterPair, System, Transfer, Tuning,
 };
 pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
 pub use workload::{
