@@ -3,8 +3,11 @@
 mod bad_input;
 mod bad_trace;
 mod calibrate;
+mod explain;
 mod files;
 mod help;
+mod models;
+mod profiles;
 mod resolved;
 mod run;
 mod scenarios;
