@@ -9,7 +9,7 @@ use super::profile::table;
 use super::{Outcome, output};
 use crate::cluster::{PoolSpec, Role};
 use crate::latency::compose::Operator;
-use crate::latency::{Chunk, Stage, StepShape};
+use crate::latency::{Chunk, Stage, StepShape, measured_share};
 use crate::report;
 use crate::scenario;
 
@@ -104,7 +104,6 @@ fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failur
     let mut table = table(&[
         "operator", "runs", "each µs", "ms", "share %", "TFLOP/s", "GB/s", "measured",
     ]);
-    let mut measured = 0.0;
     for index in 0..pool.pp {
         let stage = Stage { index, of: pool.pp };
         let Some(operators) = pool.latency.breakdown(&shape, stage) else {
@@ -112,9 +111,6 @@ fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failur
             return Ok(());
         };
         for op in operators.iter().filter(|o| o.seconds() > 0.0) {
-            if op.each.measured {
-                measured += op.seconds() * 1e3;
-            }
             let mut cells = row(op, total);
             if pool.pp > 1 {
                 cells[0] = format!("stage {index}: {}", op.name);
@@ -122,7 +118,7 @@ fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failur
             table.add_row(cells);
         }
     }
-    let share = 100.0 * measured / total;
+    let share = 100.0 * measured_share(pool.latency.as_ref(), &shape, pool.pp).unwrap_or(0.0);
     report::emit(&format!(
         "{table}\n{share:.0} % of the time lies inside measured ranges.\n\n"
     ))?;

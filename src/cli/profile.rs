@@ -228,6 +228,12 @@ fn fit(args: &FitArgs) -> Outcome {
             label(*kind)
         ));
     }
+    if report.surfaces.is_empty() {
+        return Err(Failure::BadInput(format!(
+            "{}: too few samples of {gpu_name} for any surface, so there is no profile; measure more points",
+            args.samples.display()
+        )));
+    }
     let file = ProfileFile {
         format: hardware::FORMAT,
         name: args.name.clone(),
@@ -260,6 +266,14 @@ fn check(args: &CheckProfileArgs) -> Outcome {
     let gpu_name = args.gpu.as_deref().unwrap_or(&file.name);
     let samples = profile::read_samples(&args.samples, gpu_name).map_err(bad)?;
     let (checked, missing) = profile::check(&surfaces, &samples.rows, &file.gpu());
+    if checked.is_empty() {
+        let kinds: Vec<String> = missing.iter().map(|(kind, _)| label(*kind)).collect();
+        return Err(Failure::BadInput(format!(
+            "{}: the profile has no surface of its own for any of the samples ({})",
+            args.profile,
+            kinds.join(", ")
+        )));
+    }
     let mut table = table(&[
         "surface",
         "samples",

@@ -13,4 +13,4 @@ pub use error::HardwareError;
 pub use file::{FORMAT, HardwareSection, PeakSection, ProfileFile, Provenance};
 pub use gpu::{GpuSpec, Peaks, Precision};
 pub use link::{Link, LinkKind};
-pub use registry::{gpu, gpu_names, load, profile};
+pub use registry::{gpu, gpu_names, has_surfaces, load, profile};

@@ -1,6 +1,7 @@
 //! The shipped GPU profiles and those on disk.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::error::{HardwareError, nearest};
 use super::file::{ProfileFile, facts_of};
@@ -47,9 +48,15 @@ pub fn gpu_names() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// When there is no such GPU or the file is not a profile.
 pub fn gpu(name: &str) -> Result<GpuSpec, HardwareError> {
-    // The surfaces of a fitted profile take some ten milliseconds to parse and are not needed here.
-    let facts = |name: &str, text: &str| parse_shipped(name, facts_of(text));
-    find(name, facts).map(|p| p.gpu())
+    facts(name).map(|(p, _)| p.gpu())
+}
+
+/// Whether the profile of a GPU type has surfaces, its own or borrowed; names as for [`gpu`].
+///
+/// # Errors
+/// When there is no such GPU or the file is not a profile.
+pub fn has_surfaces(name: &str) -> Result<bool, HardwareError> {
+    facts(name).map(|(p, own)| own || p.surfaces_from.is_some())
 }
 
 /// The whole profile of a GPU type; names as for [`gpu`].
@@ -57,26 +64,46 @@ pub fn gpu(name: &str) -> Result<GpuSpec, HardwareError> {
 /// # Errors
 /// When there is no such GPU or the file is not a profile.
 pub fn profile(name: &str) -> Result<ProfileFile, HardwareError> {
-    find(name, parse_shipped)
+    /// Every system of a comparison asks for the same few.
+    static PARSED: [OnceLock<Result<ProfileFile, HardwareError>>; SHIPPED.len()] =
+        [const { OnceLock::new() }; SHIPPED.len()];
+    match find(name)? {
+        Some(at) => {
+            let (name, text) = SHIPPED[at];
+            PARSED[at].get_or_init(|| parse_shipped(name, text)).clone()
+        }
+        None => load(Path::new(name)),
+    }
 }
 
-/// Finds a profile by name, alias or path and reads it; `parse` reads a shipped one from its name and text.
-fn find(
-    name: &str,
-    parse: impl Fn(&str, &str) -> Result<ProfileFile, HardwareError>,
-) -> Result<ProfileFile, HardwareError> {
+/// A profile, possibly without its surfaces, which take some ten milliseconds to parse; and whether the file has any.
+fn facts(name: &str) -> Result<(ProfileFile, bool), HardwareError> {
+    let Some(at) = find(name)? else {
+        let profile = load(Path::new(name))?;
+        let own = profile.surfaces.is_some();
+        return Ok((profile, own));
+    };
+    let (name, text) = SHIPPED[at];
+    let facts = facts_of(text);
+    let profile = parse_shipped(name, facts)?;
+    let own = facts.len() < text.len() || profile.surfaces.is_some();
+    Ok((profile, own))
+}
+
+/// The place of a shipped profile by name or alias; none for a path.
+fn find(name: &str) -> Result<Option<usize>, HardwareError> {
     if name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") {
-        return load(Path::new(name));
+        return Ok(None);
     }
     let lower = name.to_lowercase();
-    if let Some((name, text)) = SHIPPED.iter().find(|(n, _)| *n == lower) {
-        return parse(name, text);
+    if let Some(at) = SHIPPED.iter().position(|(n, _)| *n == lower) {
+        return Ok(Some(at));
     }
     let mut known = Vec::new();
-    for (shipped, text) in SHIPPED {
+    for (at, (shipped, text)) in SHIPPED.iter().enumerate() {
         let aliases = aliases(text);
         if aliases.contains(&lower.as_str()) {
-            return parse(shipped, text);
+            return Ok(Some(at));
         }
         known.push(*shipped);
         known.extend(aliases);
@@ -124,6 +151,16 @@ mod tests {
             assert_eq!(gpu.name, name);
             assert!(!gpu.source.is_empty());
         }
+    }
+
+    #[test]
+    fn surfaces_are_seen_without_parsing_them() {
+        for name in gpu_names() {
+            let profile = profile(name).unwrap();
+            let any = profile.surfaces.is_some() || profile.surfaces_from.is_some();
+            assert_eq!(has_surfaces(name).unwrap(), any, "{name}");
+        }
+        assert!(has_surfaces("h100").unwrap());
     }
 
     #[test]

@@ -25,6 +25,22 @@ use compose::Operator;
 
 use crate::units::SimDuration;
 
+/// Share of the time of a step, over all `pp` stages, that lies inside measured ranges; none for models that are
+/// not composed of kernels and for steps without any.
+#[must_use]
+pub fn measured_share(model: &dyn LatencyModel, shape: &StepShape<'_>, pp: u32) -> Option<f64> {
+    let (mut measured, mut all) = (0.0, 0.0);
+    for index in 0..pp {
+        for operator in model.breakdown(shape, Stage { index, of: pp })? {
+            all += operator.seconds();
+            if operator.each.measured {
+                measured += operator.seconds();
+            }
+        }
+    }
+    (all > 0.0).then(|| measured / all)
+}
+
 /// Times the steps of one instance (a model on a GPU type at a parallelism).
 ///
 /// Contract: pure; finite; a step without prefill chunks takes exactly `decode_curve(n).at(context)` rounded up to a

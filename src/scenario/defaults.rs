@@ -55,12 +55,24 @@ pub(super) fn pools(system: &System) -> impl Iterator<Item = (&'static str, &Poo
     .filter_map(|(key, pool)| Some((key, pool.as_ref()?)))
 }
 
-/// The published coefficients that the `polynomial` model would use, if there are any for this pool.
+/// Whether there are published coefficients that the `polynomial` model would use for this pool.
 pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool) -> bool {
     let (Ok(model), Ok(gpu)) = (model::model(model_name), hardware::gpu(&pool.gpu)) else {
         return false;
     };
     latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
+}
+
+/// The step-time model of a pool for which nobody names one: published coefficients of this very model, GPU and TP,
+/// else kernel timings of the GPU or a kindred one, else the data sheet.
+fn step_times(set: &str, model_name: &str, pool: &Pool) -> &'static str {
+    if has_polynomial(set, model_name, pool) {
+        "polynomial"
+    } else if hardware::has_surfaces(&pool.gpu).unwrap_or(false) {
+        "calibrated"
+    } else {
+        "roofline"
+    }
 }
 
 struct Filler<'t> {
@@ -134,16 +146,14 @@ impl Filler<'_> {
                 self.latency(&latency_path, choice, Some(engine));
             } else if system.latency.is_none() && scenario.latency.is_none() {
                 let model = system.model.as_deref().or(scenario.model.as_deref());
-                let published =
-                    has_polynomial(engine.polynomial_set, model.unwrap_or_default(), pool);
-                let word = if published { "polynomial" } else { "roofline" };
+                let word = step_times(engine.polynomial_set, model.unwrap_or_default(), pool);
                 self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
             }
         }
     }
 
     /// Writes out what a step-time model leaves open: the set of a polynomial (known below an engine), the figures
-    /// of a roofline.
+    /// of a roofline, what a profile does not say.
     fn latency(&mut self, path: &str, choice: &WordOr<LatencyKind>, engine: Option<&Engine>) {
         match (choice, engine) {
             (WordOr::Word(word), Some(engine)) if word == "polynomial" => {
@@ -160,6 +170,8 @@ impl Filler<'_> {
             }
             (WordOr::Word(word), _) if word == "roofline" => self.roofline(path),
             (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
+            (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path),
+            (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path),
             _ => {}
         }
     }
@@ -174,6 +186,11 @@ impl Filler<'_> {
         if transfer.contention == Some(Contention::Fair) {
             self.default(&format!("{path}.in_flight"), 1);
         }
+    }
+
+    fn calibrated(&mut self, path: &str) {
+        self.default(&format!("{path}.calibrated.expert_skew"), 0.0);
+        self.default(&format!("{path}.calibrated.step_overhead"), "0 us");
     }
 
     fn roofline(&mut self, path: &str) {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_yaml::Value;
 
-use super::build::{Builder, TraceCache};
+use super::build::{Builder, ModelCache, TraceCache};
 use super::document::{Document, inline};
 use super::experiment::{Experiment, Point};
 use super::problem::{Error, Problem};
@@ -82,6 +82,7 @@ fn check_axes(document: &Document, axes: &schema::Axes) -> Result<(), Error> {
 #[derive(Default)]
 struct Loader {
     traces: TraceCache,
+    models: ModelCache,
     problems: Vec<Problem>,
     notes: Vec<String>,
     warnings: Vec<Warning>,
@@ -114,7 +115,9 @@ impl Loader {
             Err(problem) => return add(&mut self.problems, problem),
         };
         let mut builder = Builder::new(&document, &filled);
+        builder.models = std::mem::take(&mut self.models);
         let point = builder.point(&mut self.traces);
+        self.models = std::mem::take(&mut builder.models);
         let facts = std::mem::take(&mut builder.facts);
         for problem in std::mem::take(&mut builder.problems) {
             add(&mut self.problems, problem);

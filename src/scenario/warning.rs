@@ -7,6 +7,8 @@ use std::fmt;
 pub enum StepTimes {
     /// Coefficients fitted to measurements.
     Polynomial,
+    /// Kernel timings of GPU profiles.
+    Calibrated,
     /// Data-sheet peaks times efficiencies.
     Roofline,
     /// Constants of the scenario.
@@ -17,6 +19,7 @@ impl fmt::Display for StepTimes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Polynomial => "polynomial",
+            Self::Calibrated => "calibrated",
             Self::Roofline => "roofline",
             Self::Fixed => "fixed",
         })
@@ -66,7 +69,11 @@ impl Warning {
     /// What to do about it.
     #[must_use]
     pub const fn advice(&self) -> &'static str {
+        use StepTimes::{Calibrated, Polynomial};
         match self {
+            Self::MixedStepTimes {
+                pools: [(_, Polynomial | Calibrated), (_, Polynomial | Calibrated)],
+            } => "add `latency: calibrated` at the top of the scenario",
             Self::MixedStepTimes { .. } => "add `latency: roofline` at the top of the scenario",
         }
     }

@@ -3,9 +3,13 @@
 mod bad_input;
 mod bad_trace;
 mod calibrate;
+mod explain;
 mod files;
 mod help;
+mod models;
+mod profiles;
 mod resolved;
 mod run;
 mod scenarios;
+mod step_times;
 mod support;

@@ -57,7 +57,7 @@ fn the_resolved_scenario_repeats_the_run() {
 
 #[test]
 fn a_sweep_over_what_defaults_depend_on_repeats_too() {
-    // The step-time model of `decode` is a published polynomial at tp 1 and 2, a roofline at tp 8.
+    // The step-time model of `decode` is a published polynomial at tp 1 and 2, calibrated at tp 8.
     let scratch = Scratch::new();
     let sweep = [
         "--set",

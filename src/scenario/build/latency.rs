@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::hardware;
 use crate::hardware::GpuSpec;
 use crate::latency::LatencyModel;
 use crate::latency::compose::{Composed, Formats, Overhead};
@@ -12,7 +13,8 @@ use crate::model::Parallelism;
 use crate::scenario::defaults::has_polynomial;
 use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{
-    FixedLatency, LatencyKind, PolynomialLatency, Pool, RooflineLatency, Span, WordOr,
+    CalibratedLatency, FixedLatency, LatencyKind, PolynomialLatency, Pool, RooflineLatency, Span,
+    WordOr,
 };
 use crate::scenario::warning::StepTimes;
 use crate::units::SimDuration;
@@ -21,20 +23,22 @@ use super::Builder;
 use super::pool::PoolContext;
 
 /// The words that name a model.
-const WORDS: [&str; 2] = ["polynomial", "roofline"];
+const WORDS: [&str; 3] = ["polynomial", "calibrated", "roofline"];
 
-type Model = Arc<dyn LatencyModel>;
+pub(super) type Model = Arc<dyn LatencyModel>;
 
 /// The kind of model that a choice stands for; none for an unknown word.
 fn kind(choice: &WordOr<LatencyKind>) -> Option<StepTimes> {
     match choice {
         WordOr::Word(word) => match word.as_str() {
             "polynomial" => Some(StepTimes::Polynomial),
+            "calibrated" => Some(StepTimes::Calibrated),
             "roofline" => Some(StepTimes::Roofline),
             _ => None,
         },
         WordOr::Map(LatencyKind::Fixed(_)) => Some(StepTimes::Fixed),
         WordOr::Map(LatencyKind::Polynomial(_)) => Some(StepTimes::Polynomial),
+        WordOr::Map(LatencyKind::Calibrated(_)) => Some(StepTimes::Calibrated),
         WordOr::Map(LatencyKind::Roofline(_)) => Some(StepTimes::Roofline),
     }
 }
@@ -74,7 +78,7 @@ impl Builder<'_> {
                 parallelism,
             ),
             WordOr::Word(word) if word == "roofline" => {
-                self.roofline_fact(pool_path, published);
+                self.roofline_fact(pool_path, pool, published);
                 self.roofline(
                     context,
                     &path,
@@ -83,9 +87,16 @@ impl Builder<'_> {
                     parallelism,
                 )
             }
+            WordOr::Word(word) if word == "calibrated" => {
+                let open = CalibratedLatency::default();
+                self.calibrated(context, &path, pool_path, pool, &open, published)
+            }
+            WordOr::Map(LatencyKind::Calibrated(terms)) => {
+                self.calibrated(context, &path, pool_path, pool, terms, published)
+            }
             WordOr::Word(word) => {
                 let near = did_you_mean(word, WORDS);
-                self.wrong(&path, format!("unknown step-time model `{word}`{near} (allowed: polynomial, roofline, {{fixed: …}}, {{polynomial: …}}, {{roofline: …}})"));
+                self.wrong(&path, format!("unknown step-time model `{word}`{near} (allowed: polynomial, calibrated, roofline, {{fixed: …}}, {{polynomial: …}}, {{calibrated: …}}, {{roofline: …}})"));
                 None
             }
             WordOr::Map(LatencyKind::Fixed(fixed)) => {
@@ -96,22 +107,24 @@ impl Builder<'_> {
                 self.polynomial(context, &path, pool_path, terms, gpu, parallelism)
             }
             WordOr::Map(LatencyKind::Roofline(figures)) => {
-                self.roofline_fact(pool_path, published);
+                self.roofline_fact(pool_path, pool, published);
                 self.roofline(context, &path, figures, gpu, parallelism)
             }
         }
     }
 
-    fn roofline_fact(&mut self, pool_path: &str, published: bool) {
+    fn roofline_fact(&mut self, pool_path: &str, pool: &Pool, published: bool) {
         let why = if published {
             "as the scenario says; published coefficients exist"
+        } else if hardware::has_surfaces(&pool.gpu).unwrap_or(false) {
+            "as the scenario says; the GPU's profile has timings"
         } else {
-            "no published coefficients for this pool"
+            "no published coefficients for this pool, no timings in the GPU's profile"
         };
         self.fact(pool_path, format!("roofline step times ({why})"));
     }
 
-    fn fact(&mut self, pool_path: &str, text: String) {
+    pub(super) fn fact(&mut self, pool_path: &str, text: String) {
         self.facts.push((pool_path.to_owned(), text));
     }
 
@@ -203,7 +216,9 @@ impl Builder<'_> {
                     Err(error) => {
                         self.wrong(
                             path,
-                            format!("{error}; use `roofline`, or write coefficients"),
+                            format!(
+                                "{error}; use `calibrated` or `roofline`, or write coefficients"
+                            ),
                         );
                         None
                     }

@@ -1,6 +1,7 @@
 //! From a filled scenario to models and numbers, collecting every problem on the way.
 
 mod arrivals;
+mod calibrated;
 mod kv;
 mod latency;
 mod pool;
@@ -10,6 +11,7 @@ mod topology;
 mod transfer;
 mod workload;
 
+pub(super) use calibrated::ModelCache;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;
@@ -32,6 +34,8 @@ pub(super) struct Builder<'d> {
     pub(super) facts: Vec<(String, String)>,
     /// The kind of step-time model of each pool, by pool path.
     pub(super) step_times: Vec<(String, StepTimes)>,
+    /// Step-time models made for earlier pools and points.
+    pub(super) models: ModelCache,
 }
 
 impl<'d> Builder<'d> {
@@ -44,6 +48,7 @@ impl<'d> Builder<'d> {
             notes: Vec::new(),
             facts: Vec::new(),
             step_times: Vec::new(),
+            models: ModelCache::default(),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::model::{
 use crate::policy::batch::BatchRule;
 use crate::scenario::engine::Engine;
 use crate::scenario::schema::{BatchKind, KvBlocks, Limit, Policy, Pool, System, Tuning};
+use crate::scenario::warning::StepTimes;
 
 use super::Builder;
 use super::kv::reserve;
@@ -77,6 +78,9 @@ impl Builder<'_> {
             ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
         };
         let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
+        if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
+            self.measured_fact(&path, role, pp, latency.as_ref());
+        }
         Some(PoolSpec {
             name: name.to_owned(),
             role,

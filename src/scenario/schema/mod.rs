@@ -13,8 +13,9 @@ mod workload;
 pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
 pub use system::{
-    BatchKind, Contention, FirstToken, FixedLatency, LatencyKind, Link, LinkSpeed, Node, Overlap,
-    Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System, Transfer, Tuning,
+    BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,
+    LinkSpeed, Node, Overlap, Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System,
+    Transfer, Tuning,
 };
 pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
 pub use workload::{

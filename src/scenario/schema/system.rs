@@ -292,6 +292,8 @@ pub enum LatencyKind {
     Polynomial(PolynomialLatency),
     /// Datasheet peaks times efficiencies.
     Roofline(RooflineLatency),
+    /// Kernel timings of the GPU's profile.
+    Calibrated(CalibratedLatency),
 }
 
 /// Constant step times; what is not given is zero.
@@ -324,6 +326,16 @@ pub struct PolynomialLatency {
     pub step_overhead: Option<Span>,
     /// Added on the first stage per prompt token computed and context token held.
     pub step_overhead_per_token: Option<Span>,
+}
+
+/// What the surfaces of a GPU profile do not say.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibratedLatency {
+    /// Exponent of the power law by which tokens visit experts; 0 is even.
+    pub expert_skew: Option<f64>,
+    /// CPU time of the engine per step, on top of the GPU's.
+    pub step_overhead: Option<Span>,
 }
 
 /// Shares of the data-sheet peaks that kernels reach, and fixed times.

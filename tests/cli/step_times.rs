@@ -1,0 +1,137 @@
+//! Which step times a pool gets when the scenario names none, and what is said about them.
+
+use crate::support::Scratch;
+
+/// The resolved small scenario with these flags; it must be a good one.
+fn resolved(flags: &[&str]) -> String {
+    let scratch = Scratch::new();
+    let mut args = vec!["check", "s.yaml", "--resolved"];
+    for flag in flags {
+        args.extend(["--set", flag]);
+    }
+    let ran = scratch.pdsim(&args);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.out
+}
+
+#[test]
+fn a_gpu_with_timings_of_its_own_uses_them() {
+    let text = resolved(&["systems.colocated.pool.gpu=h100-sxm"]);
+    for piece in [
+        "# systems.colocated.pool: calibrated step times (published profile of h100-sxm; no published coefficients for this pool)",
+        "# systems.colocated.pool: inside measured ranges: ",
+        "# systems.split.decode: polynomial step times",
+        "calibrated:\n          expert_skew: 0.0\n          step_overhead: 0 us",
+    ] {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+    let decode = "# systems.split.decode: inside measured";
+    assert!(!text.contains(decode), "{text}");
+}
+
+#[test]
+fn a_gpu_with_borrowed_timings_says_whose() {
+    let text = resolved(&["systems.colocated.pool.gpu=h20"]);
+    for piece in [
+        "calibrated step times (datasheet profile of h20, kernel timings borrowed from h100-sxm and scaled by the data sheets;",
+        "inside measured ranges: 0 % of the time of a prompt of 1024 tokens, 0 % of that of 32 decodes",
+    ] {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+}
+
+#[test]
+fn a_gpu_without_timings_is_left_with_its_data_sheet() {
+    let text = resolved(&["systems.colocated.pool.gpu=mi300x"]);
+    let fact = "# systems.colocated.pool: roofline step times (no published coefficients for this pool, no timings in the GPU's profile)";
+    assert!(text.contains(fact), "{text}");
+    let scratch = Scratch::new();
+    let asked = [
+        "check",
+        "s.yaml",
+        "--set",
+        "systems.colocated.pool.gpu=mi300x",
+        "--set",
+        "systems.colocated.latency=calibrated",
+    ];
+    scratch.pdsim(&asked).refused(&[
+        "systems.colocated.latency",
+        "the profile of mi300x has no kernel timings",
+        "use `roofline`",
+    ]);
+}
+
+#[test]
+fn the_scenarios_word_wins_and_is_told_apart_from_the_default() {
+    let text = resolved(&["latency=calibrated"]);
+    let fact = "# systems.colocated.pool: calibrated step times (published profile of a100-80g-sxm; as the scenario says; published coefficients exist)";
+    assert!(text.contains(fact), "{text}");
+    assert!(!text.contains("polynomial step times"), "{text}");
+    let text = resolved(&["latency=roofline", "model=llama-2-13b"]);
+    let fact = "roofline step times (as the scenario says; the GPU's profile has timings)";
+    assert!(text.contains(fact), "{text}");
+}
+
+#[test]
+fn a_mixture_with_published_coefficients_is_advised_to_calibrate() {
+    let scratch = Scratch::new();
+    let set = "systems.colocated.pool.gpu=h100-sxm";
+    let ran = scratch.pdsim(&["check", "s.yaml", "--set", set]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let warning =
+        "systems.colocated.pool has calibrated step times, systems.split.prefill polynomial ones";
+    let advice = "add `latency: calibrated` at the top of the scenario";
+    assert!(
+        ran.err.contains(warning) && ran.err.contains(advice),
+        "{}",
+        ran.err
+    );
+    let ran = scratch.pdsim(&[
+        "check",
+        "s.yaml",
+        "--set",
+        set,
+        "--set",
+        "latency=calibrated",
+    ]);
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+}
+
+#[test]
+fn an_impossible_skew_is_refused() {
+    for skew in ["-0.5", "1.3", ".nan"] {
+        let set = format!("latency={{calibrated: {{expert_skew: {skew}}}}}");
+        let ran = Scratch::new().pdsim(&["check", "s.yaml", "--set", &set]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert!(
+            ran.err.contains("latency.calibrated.expert_skew"),
+            "{}",
+            ran.err
+        );
+        assert!(ran.err.contains("expected 0 (even) to 1.2"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn engine_overhead_is_added_to_every_step() {
+    let scratch = Scratch::new();
+    let first = |latency: &str| {
+        let ran = scratch.pdsim(&["explain", "s.yaml", "--set", latency]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        let line = ran
+            .out
+            .lines()
+            .find(|l| l.starts_with("One prefill of"))
+            .map(str::to_owned);
+        let line = line.expect("a prefill is explained");
+        let ms = line
+            .split(' ')
+            .rev()
+            .nth(1)
+            .and_then(|ms| ms.parse::<f64>().ok());
+        ms.unwrap_or_else(|| panic!("{line}"))
+    };
+    let plain = first("latency=calibrated");
+    let slowed = first("latency={calibrated: {step_overhead: 5 ms}}");
+    assert!((slowed - plain - 5.0).abs() < 0.002, "{plain} {slowed}");
+}
