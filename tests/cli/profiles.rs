@@ -6,7 +6,7 @@ use crate::support::{Ran, Scratch};
 
 /// The folder of made-up kernel timings.
 fn kernels() -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/kernels");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/kernels");
     folder.to_string_lossy().into_owned()
 }
 
