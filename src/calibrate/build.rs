@@ -1,6 +1,6 @@
 //! Turns a point into a program.
 //!
-//! Buffers come in a fixed order per kind of work, which [`super::reference`] relies on:
+//! Buffers come in a fixed order per kind of work, which `reference` relies on:
 //!
 //! | work | buffers |
 //! |---|---|

@@ -1,6 +1,6 @@
 //! A real GPU, through the driver, NVRTC and cuBLASLt, all loaded at run time.
 //!
-//! cudarc panics when a library or a symbol is missing, and a release build aborts on a panic. So [`libraries`] looks
+//! cudarc panics when a library or a symbol is missing, and a release build aborts on a panic. So `libraries` looks
 //! for every library and every symbol used here before the first call into it.
 
 mod compile;

@@ -26,7 +26,7 @@ pub struct Grid {
 pub(super) type Corners = [(usize, f64); 1 << MOST_AXES];
 
 impl Grid {
-    /// Makes a grid from its axes (1 to [`MOST_AXES`], ascending positive knots) and ln(seconds) at the nodes.
+    /// Makes a grid from its axes (1 to `MOST_AXES`, ascending positive knots) and ln(seconds) at the nodes.
     ///
     /// Returns `None` when the shape is not that.
     #[must_use]
