@@ -120,9 +120,9 @@ impl Calibrated {
 
 /// Causal attention over several chunks from the time of a uniform batch without past.
 ///
-/// Each chunk is charged its share of the time the whole step would take were all its work done in chunks like this
-/// one; a chunk with past is the end of a longer prompt and costs its share of that prompt's work, and never less
-/// than its tokens alone. At least the longest chunk's own time passes. For equal chunks this is the measured time.
+/// A chunk with past takes as long as a whole prompt of the same work, so that it never gets faster as it grows. Each chunk is
+/// charged its share of the time the whole step would take were all its work done in chunks like this one. At least the
+/// longest chunk's own time passes. For equal chunks without past this is the measured time.
 fn chunked(
     chunks: &[Chunk],
     work: impl Fn(Chunk) -> f64,
@@ -131,24 +131,15 @@ fn chunked(
     let total: f64 = chunks.iter().map(|&c| work(c)).sum();
     let (mut shared, mut longest, mut measured) = (0.0f64, 0.0f64, true);
     for &chunk in chunks.iter().filter(|c| c.new > 0) {
-        let whole = Chunk {
-            new: chunk.new + chunk.past,
-            past: 0,
-            last: chunk.last,
-        };
-        let share_of_prompt = work(chunk) / work(whole);
-        let length = f64::from(whole.new);
+        let without_past = Chunk { past: 0, ..chunk };
+        let length = f64::from(chunk.new) * (work(chunk) / work(without_past)).sqrt();
         let alone = uniform(1.0, length)?;
-        let tokens_alone = uniform(1.0, f64::from(chunk.new))?;
-        let own = (alone.seconds * share_of_prompt).max(tokens_alone.seconds);
+        let own = alone.seconds;
         longest = longest.max(own);
         measured &= alone.measured && chunk.past == 0;
         let batch = total / work(chunk);
         if batch > 1.0 {
-            let all = uniform(batch, length)?;
-            let all =
-                (all.seconds * share_of_prompt).max(uniform(batch, f64::from(chunk.new))?.seconds);
-            shared += all / batch;
+            shared += uniform(batch, length)?.seconds / batch;
         } else {
             shared += own;
         }
