@@ -242,6 +242,10 @@ impl Kernels for Calibrated {
     fn context_knots(&self) -> &[u32] {
         KNOTS
     }
+
+    fn datasheet(&self) -> &Datasheet {
+        &self.fallback
+    }
 }
 
 /// Step times of a model on the GPU of a profile.

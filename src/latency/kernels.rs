@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::Chunk;
+use super::roofline::Datasheet;
 use crate::model::{KvDtype, WeightDtype};
 
 /// A kernel's time.
@@ -88,6 +89,16 @@ impl HeadLayout {
         4.0 * f64::from(self.heads) * f64::from(self.head_dim) * self.pairs(chunk)
     }
 
+    /// Bytes that causal chunks read and write: queries and outputs, keys and values.
+    #[must_use]
+    pub fn prefill_bytes(&self, chunks: &[Chunk]) -> f64 {
+        let rows = 4.0 * f64::from(self.heads) * f64::from(self.head_dim);
+        let bytes = |c: &Chunk| {
+            f64::from(c.new) * rows + f64::from(c.new + c.past) * self.kv_bytes_per_token()
+        };
+        chunks.iter().map(bytes).sum()
+    }
+
     /// KV bytes of one token.
     #[must_use]
     pub fn kv_bytes_per_token(&self) -> f64 {
@@ -136,6 +147,14 @@ impl LatentLayout {
         let (new, past) = (f64::from(chunk.new), f64::from(chunk.past));
         let pairs = new * past + new * (new + 1.0) / 2.0;
         2.0 * f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim) * pairs
+    }
+
+    /// Bytes that causal chunks read and write.
+    #[must_use]
+    pub fn prefill_bytes(&self, chunks: &[Chunk]) -> f64 {
+        let per_token = f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim) * 2.0;
+        let bytes = |c: &Chunk| f64::from(2 * c.new + c.past) * per_token;
+        chunks.iter().map(bytes).sum()
     }
 
     /// KV bytes a decode step reads.
@@ -305,4 +324,7 @@ pub trait Kernels: Debug + Send + Sync {
     /// Contexts per sequence between which decode attention times are close to linear: where to put the knots of a
     /// decode curve. Ascending.
     fn context_knots(&self) -> &[u32];
+
+    /// The data sheet of the GPU: what tells whether a kernel waits for its compute units or for memory.
+    fn datasheet(&self) -> &Datasheet;
 }

@@ -14,14 +14,17 @@ pub mod polynomial;
 pub mod profile;
 pub mod roofline;
 mod shape;
+pub mod share;
 
 pub use curve::{DecodeCurve, Segment};
 pub use error::LatencyError;
 pub use shape::{Chunk, Stage, StepShape};
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use compose::Operator;
+use share::Slowdown;
 
 use crate::units::SimDuration;
 
@@ -54,6 +57,11 @@ pub trait LatencyModel: Debug + Send + Sync {
 
     /// The kernels of one step on `stage` with their times, for models that are composed of kernels.
     fn breakdown(&self, _shape: &StepShape<'_>, _stage: Stage) -> Option<Vec<Operator>> {
+        None
+    }
+
+    /// The same on part of the SMs, for models that know which kernels that slows down; [`share::slowed`] scales the steps of others.
+    fn on_shared_gpu(&self, _slowdown: Slowdown) -> Option<Arc<dyn LatencyModel>> {
         None
     }
 }
