@@ -78,6 +78,7 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         tp: 1,
         pp: 1,
         latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
+        multiplex: None,
         batch,
         queue: QueueRule::default(),
         limits: StepLimits {

@@ -33,11 +33,15 @@ impl Instance {
     ) {
         self.stages[index].busy = false;
         self.report_steps(index, host.now(), host);
-        if index + 1 < self.stages.len() {
+        if self.prompts == 0 && index + 1 < self.stages.len() {
             self.pass_on(index, outlet.table);
             return;
         }
-        self.report_blocks(host);
+        if self.prompts > 0 && index == self.prompts {
+            self.meet_decodes(host);
+        } else {
+            self.report_blocks(host);
+        }
         let steps = self.stages[index].batch.steps;
         self.advance(index, steps, outlet.table, host);
         self.end_jobs(index, outlet, host);
@@ -69,7 +73,8 @@ impl Instance {
         let batch = &self.stages[index].batch;
         let fact = StepFact {
             instance: self.id,
-            stage: u32::try_from(index).expect("few stages"),
+            // Two streams work on the same stage.
+            stage: u32::try_from(index - self.prompts.min(index)).expect("few stages"),
             start: batch.started,
             end,
             steps: batch.steps,

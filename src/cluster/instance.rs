@@ -121,6 +121,9 @@ pub(super) struct Instance {
     /// Sequences that found no place in the last decode step (decode context cap).
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
+    /// The stage that takes prompts: the first or, where two streams share a GPU, the second of the two, which runs beside it. The first
+    /// then is the decode stream.
+    pub(super) prompts: usize,
     pub(super) kv: BlockPool,
     /// How many blocks a sequence is given here.
     pub(super) reserve: KvReserve,
@@ -189,9 +192,9 @@ impl Instance {
         u64::try_from((used << 32) / u128::from(capacity.max(1))).expect("a share is at most one")
     }
 
-    /// Prompts queued or computed on the first stage.
+    /// Prompts queued or computed on the stage that takes them.
     fn queued_prompts(&self) -> u64 {
-        let first = &self.stages[0];
+        let first = &self.stages[self.prompts];
         let completing = if first.busy {
             first.batch.jobs.iter().filter(|job| job.last).count()
         } else {
@@ -243,8 +246,9 @@ impl Instance {
         if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
             return self.kv.free() + self.unreported;
         }
-        let ended = batch.group.blocks_for_steps(batch.ended_by(now));
-        self.kv.free() + self.unreported - ended
+        let group = &batch.group;
+        let all = group.blocks_for_steps(batch.steps);
+        self.kv.free() + all - group.blocks_for_steps(batch.ended_by(now))
     }
 
     /// KV blocks in use at `now`, steps that start at `now` included.

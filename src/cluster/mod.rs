@@ -19,6 +19,7 @@ mod routing;
 mod spec;
 mod state;
 mod step;
+mod streams;
 mod swap;
 mod table;
 mod transfer;

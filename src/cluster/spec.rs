@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::latency::LatencyModel;
+use crate::latency::share::Streams;
 use crate::net::Topology;
 use crate::policy::batch::{BatchRule, StepLimits};
 use crate::policy::queue::QueueRule;
@@ -104,6 +105,9 @@ pub struct PoolSpec {
     pub pp: u32,
     /// Step times.
     pub latency: Arc<dyn LatencyModel>,
+    /// Step times of two streams that run prompts and decodes at the same time; `None`: one step at a time. With role
+    /// [`Role::Both`], one stage and [`BatchRule::SharedSm`], which needs it.
+    pub multiplex: Option<Streams>,
     /// How steps are formed.
     pub batch: BatchRule,
     /// In which order prompts wait.

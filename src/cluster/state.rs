@@ -351,7 +351,7 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
                 link,
                 prompt_block,
             ));
-            lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
+            lanes.extend((0..concurrent(pool)).map(|stage| Lane::Stage(id, stage)));
         }
     }
     // Links come after all stages: at one instant steps end before transfers do.
@@ -403,7 +403,8 @@ fn new_instance(
         early: 0,
         expected: 0,
         left_over: 0,
-        stages: (0..spec.pp).map(|_| stage()).collect(),
+        stages: (0..concurrent(spec)).map(|_| stage()).collect(),
+        prompts: usize::from(spec.multiplex.is_some()),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
         reserve,
         prefix: caches.then(PrefixCache::default),
@@ -419,6 +420,11 @@ fn new_instance(
         keeps_order,
         dirty: false,
     }
+}
+
+/// Steps that an instance can have in progress: one per pipeline stage, or one per stream.
+const fn concurrent(pool: &PoolSpec) -> u32 {
+    if pool.multiplex.is_some() { 2 } else { pool.pp }
 }
 
 /// Whether the sequences that a pool preempts go back to a prefill instance.

@@ -141,6 +141,7 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         busy_prefill: prefill,
         busy_decode: decode,
         busy_mixed: mixed,
+        streams: book.streams,
         steps: book.steps,
         mean_decode_batch: (book.decode_steps > 0)
             .then(|| book.decoded as f64 / book.decode_steps as f64),

@@ -3,6 +3,7 @@
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
+use super::overlap::Overlap;
 use super::records::Records;
 use super::result::{Attainment, Counts, RunMetrics};
 use super::series::{Point, Series};
@@ -19,6 +20,8 @@ pub struct Collector {
     pub(super) pools: Vec<PoolBook>,
     /// Pool of each instance, by id.
     pool_of: Vec<usize>,
+    /// Steps of each instance whose streams share a GPU; nothing for systems without.
+    overlaps: Vec<Overlap>,
     /// Transfers in flight from each instance, and since when there is one.
     sending: Vec<(u32, SimTime)>,
     pub(super) counts: Counts,
@@ -44,8 +47,11 @@ pub(super) struct PoolBook {
     pub(super) instances: u32,
     pub(super) gpus: u32,
     pub(super) stages: u32,
+    /// Whether prompts and decodes run at the same time.
+    pub(super) streams: bool,
     pub(super) kv_capacity: Option<u64>,
-    /// Time in steps by kind, over all instances and stages, in picoseconds: prompts only, decodes only, both.
+    /// Time in steps by kind, over all instances and stages, in picoseconds: prompts only, decodes only, both (in one step, or in two at
+    /// the same time).
     pub(super) busy: [u128; 3],
     pub(super) steps: u64,
     pub(super) decode_steps: u64,
@@ -105,6 +111,7 @@ impl Collector {
         Self {
             config: *config,
             pools: system.pools.iter().map(PoolBook::new).collect(),
+            overlaps: overlaps(system, pool_of.len()),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
             pool_of,
             counts: Counts::default(),
@@ -178,6 +185,19 @@ impl Collector {
         }
     }
 
+    /// Moves the time of a step beside one of the other stream to the time of both.
+    fn book_overlap(&mut self, kind: usize, fact: &StepFact) {
+        let window = self.window_start;
+        let mut shared = 0;
+        self.overlaps[fact.instance.index()].add(kind, fact.start, fact.end, |from, to| {
+            shared += u128::from(to.saturating_since(from.max(window)).as_ps());
+        });
+        let busy = &mut self.pool(fact.instance).busy;
+        busy[0] -= shared;
+        busy[1] -= shared;
+        busy[2] += shared;
+    }
+
     fn pool(&mut self, instance: InstanceId) -> &mut PoolBook {
         &mut self.pools[self.pool_of[instance.index()]]
     }
@@ -187,6 +207,14 @@ impl Collector {
         let from = start.max(self.window_start);
         u128::from(end.saturating_since(from).as_ps())
     }
+}
+
+/// What is kept of steps, by instance, if the streams of some share a GPU.
+fn overlaps(system: &SystemSpec, instances: usize) -> Vec<Overlap> {
+    let some = system.pools.iter().any(|pool| pool.multiplex.is_some());
+    (0..if some { instances } else { 0 })
+        .map(|_| Overlap::default())
+        .collect()
 }
 
 /// Whether a request is done within every limit of the promise.
@@ -224,6 +252,7 @@ impl PoolBook {
             instances: spec.instances,
             gpus: spec.gpus(),
             stages: spec.pp,
+            streams: spec.multiplex.is_some(),
             kv_capacity: spec.kv.blocks,
             busy: [0; 3],
             steps: 0,
@@ -319,6 +348,10 @@ impl Observer for Collector {
             (true, true) => 2,
         };
         pool.busy[kind] += span;
+        if pool.streams {
+            self.book_overlap(kind, fact);
+        }
+        let pool = self.pool(fact.instance);
         if fact.stage == 0 {
             pool.steps += fact.steps;
             if fact.decodes > 0 {

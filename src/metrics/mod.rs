@@ -12,6 +12,7 @@ mod close;
 mod collector;
 mod config;
 mod histogram;
+mod overlap;
 mod percentile;
 mod records;
 mod replicate;

@@ -104,8 +104,11 @@ pub struct PoolMetrics {
     pub busy_prefill: f64,
     /// Share of time in steps of decodes only.
     pub busy_decode: f64,
-    /// Share of time in steps that mix prompt chunks and decodes.
+    /// Share of time in steps that mix prompt chunks and decodes, or in two of each at the same time.
     pub busy_mixed: f64,
+    /// Whether prompts and decodes run at the same time, in steps of their own.
+    #[serde(skip)]
+    pub streams: bool,
     /// Steps executed.
     pub steps: u64,
     /// Mean sequences in a step that decodes; none without such steps.

@@ -89,6 +89,7 @@ pub(crate) fn system() -> SystemSpec {
         tp: 1,
         pp: 1,
         latency: Arc::new(NoLatency),
+        multiplex: None,
         batch,
         queue: QueueRule::default(),
         limits: StepLimits {

@@ -364,6 +364,7 @@ mod tests {
             busy_prefill,
             busy_decode,
             busy_mixed: 0.0,
+            streams: false,
             steps: 1,
             mean_decode_batch: None,
             kv_peak_blocks: 0,

@@ -272,7 +272,9 @@ fn slow_tokens(report: &Report, p: &Pooled) -> String {
     let (prefill, mixed) = shared.fold((0.0, 0.0), |(prefill, mixed), pool| {
         (prefill + pool.busy_prefill, mixed + pool.busy_mixed)
     });
-    if prefill > mixed {
+    if pools.iter().any(|pool| pool.streams) && mixed > 0.0 {
+        format!("prompts on the same GPUs stretch its decode steps ({gaps})")
+    } else if prefill > mixed {
         format!("its decodes stall behind prefills ({gaps})")
     } else if mixed > 0.0 {
         format!("prompt chunks stretch its decode steps ({gaps})")

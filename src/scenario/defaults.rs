@@ -131,6 +131,9 @@ impl Filler<'_> {
                 self.transfer(&format!("{path}.transfer"), transfer);
             }
         }
+        if system.policy == Policy::Multiplexed {
+            self.multiplex(&format!("{path}.multiplex"));
+        }
         if let Some(choice) = &system.latency {
             self.latency(&format!("{path}.latency"), choice, Some(engine));
         }
@@ -188,6 +191,19 @@ impl Filler<'_> {
         }
     }
 
+    fn multiplex(&mut self, path: &str) {
+        let stated = latency::share::SmCurve::default();
+        self.default(&format!("{path}.prefill_share"), 0.5);
+        self.default(&format!("{path}.idle_sms"), "lent");
+        self.default(&format!("{path}.contention"), 1.0);
+        for (key, share) in [
+            ("compute_saturation", stated.compute_saturation),
+            ("bandwidth_saturation", stated.bandwidth_saturation),
+        ] {
+            self.default(&format!("{path}.{key}"), share);
+        }
+    }
+
     fn calibrated(&mut self, path: &str) {
         self.default(&format!("{path}.calibrated.expert_skew"), 0.0);
         self.default(&format!("{path}.calibrated.step_overhead"), "0 us");
@@ -224,7 +240,15 @@ impl Filler<'_> {
         if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
             self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
         }
-        if system.policy != Policy::Chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
+        // A budget asks the prefill stream of a multiplexed system for chunks.
+        let whole = match system.policy {
+            Policy::Chunked => false,
+            Policy::Multiplexed => {
+                system.chunk_budget.is_none() && !every_pool_has(|p| p.chunk_budget.is_some())
+            }
+            Policy::Static | Policy::Colocated | Policy::Disaggregated => true,
+        };
+        if whole && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
         for (key, set_in_every_pool, value) in common_tuning(system, engine) {

@@ -7,6 +7,7 @@ mod explain;
 mod files;
 mod help;
 mod models;
+mod multiplexed;
 mod profiles;
 mod resolved;
 mod run;

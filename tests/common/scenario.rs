@@ -16,6 +16,7 @@ use pdsim::latency::compose::{Formats, Overhead};
 use pdsim::latency::fixed::Fixed;
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::latency::roofline::{Efficiency, roofline};
+use pdsim::latency::share::{IdleSms, SmCurve, SmSplit};
 use pdsim::model::{Parallelism, model};
 use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
@@ -103,11 +104,41 @@ impl Scenario {
         if spec.reservation == Reservation::Early {
             spec.skip.at_queue = None;
         }
-        Self {
+        let made = Self {
             spec,
             requests,
             prefixes: None,
+        };
+        // Drawn from a stream of its own.
+        if Pick::new(seed, "multiplexed or not").chance(30) {
+            return made.clone().multiplexed(seed).unwrap_or(made);
         }
+        made
+    }
+
+    /// The same with prompts and decodes in two streams that share each instance; none where it has several pools or stages.
+    pub(crate) fn multiplexed(mut self, seed: u64) -> Option<Self> {
+        let [pool] = &mut self.spec.pools[..] else {
+            return None;
+        };
+        if pool.pp > 1 {
+            return None;
+        }
+        let pick = &mut Pick::new(seed, "multiplexed");
+        let split = SmSplit {
+            prefill_share: pick.of(&[0.5, 0.5, 0.25, 0.8, 0.37]),
+            contention: pick.of(&[1.0, 1.0, 2.0, 1.13]),
+            idle: pick.of(&[IdleSms::Lent, IdleSms::Lent, IdleSms::Kept]),
+            curve: SmCurve {
+                compute_saturation: pick.of(&[1.0, 1.0, 0.7]),
+                bandwidth_saturation: pick.of(&[0.5, 0.35, 0.1]),
+            },
+        };
+        split.validate().unwrap();
+        let chunks = pick.chance(40);
+        pool.batch = BatchRule::SharedSm { chunks };
+        pool.multiplex = Some(split.streams(&pool.latency));
+        Some(self)
     }
 
     /// The same with prompts that start alike and pools that remember them.
@@ -258,6 +289,7 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
         tp: 1,
         pp,
         latency: latency(pick, times, pp),
+        multiplex: None,
         batch: pick.of(&RULES),
         queue: queue(pick, times),
         limits: StepLimits {

@@ -55,6 +55,7 @@ fn l12_a_lone_request_does_not_notice_a_free_hand_off() {
         tested += 1;
         let pool = &mut together.spec.pools[0];
         pool.instances = 1;
+        pool.multiplex = None;
         // Only a prefill-first instance leaves prompts and decodes of one request as they are in pools of their own.
         pool.batch = BatchRule::PrefillFirst;
         let role = |name: &str, role| PoolSpec {

@@ -25,3 +25,4 @@ mod queues;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;
+mod streams;

@@ -40,10 +40,18 @@ impl LatencyModel for Whole {
 fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     let mut slow = scenario.clone();
     for pool in &mut slow.spec.pools {
-        pool.latency = Arc::new(Whole {
-            model: Arc::clone(&pool.latency),
-            factor,
-        });
+        let whole = |model: &mut Arc<dyn LatencyModel>| {
+            let model_of_whole = Arc::clone(model);
+            *model = Arc::new(Whole {
+                model: model_of_whole,
+                factor,
+            });
+        };
+        whole(&mut pool.latency);
+        if let Some(streams) = &mut pool.multiplex {
+            streams.prefill.iter_mut().for_each(whole);
+            streams.decode.iter_mut().for_each(whole);
+        }
         if let Preemption::Swap { bytes_per_sec } = &mut pool.kv.preemption
             && bytes_per_sec.is_finite()
         {

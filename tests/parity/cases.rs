@@ -153,6 +153,7 @@ fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> P
         tp: number("tp"),
         pp: number("pp"),
         latency: Arc::new(Polynomial::new(coefficients).unwrap()),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {

@@ -58,6 +58,7 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
         tp: 1,
         pp,
         latency: Arc::new(Polynomial::new(COEFFICIENTS).unwrap()),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {

@@ -136,6 +136,7 @@ fn pool(folder: &Path, config: &Value, role: Role, word: &str) -> Option<PoolSpe
         tp: 8,
         pp: 1,
         latency: Arc::new(table(folder, name, first["hardware"].as_str()?)),
+        multiplex: None,
         batch: BatchRule::Mixed,
         queue: QueueRule::default(),
         limits: StepLimits {

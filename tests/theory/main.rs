@@ -12,6 +12,7 @@
 
 mod distserve;
 mod estimate;
+mod multiplexed;
 mod preemption;
 mod servers;
 mod sharing;

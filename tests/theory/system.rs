@@ -78,6 +78,7 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
         tp: 1,
         pp,
         latency: Arc::new(latency),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {

@@ -7,6 +7,7 @@ use crate::cluster::Role;
 use crate::hardware::{self, ProfileFile};
 use crate::latency::calibrated::{Calibrated, calibrated};
 use crate::latency::compose::{Formats, Overhead};
+use crate::latency::share::{SmSplit, Streams};
 use crate::latency::{Chunk, LatencyError, LatencyModel, StepShape, measured_share};
 use crate::model::{ModelSpec, Parallelism};
 use crate::scenario::schema::{CalibratedLatency, Pool};
@@ -24,7 +25,11 @@ const TYPICAL_CONTEXT: u32 = 1024;
 /// Models by all they depend on: the points of a sweep mostly ask for the same few, and each tabulates thousands of
 /// step sizes.
 #[derive(Default)]
-pub(in crate::scenario) struct ModelCache(BTreeMap<String, Model>);
+pub(in crate::scenario) struct ModelCache {
+    calibrated: BTreeMap<String, Model>,
+    /// Those made for two streams, by the model of the whole GPU and the split.
+    pub(super) streams: Vec<(Model, SmSplit, Streams)>,
+}
 
 impl Builder<'_> {
     /// Kernel timings of the pool's GPU, or of the one its profile borrows from.
@@ -63,7 +68,7 @@ impl Builder<'_> {
             .as_ref()
             .or(self.scenario.model.as_ref());
         let key = format!("{:?}", (model, &pool.gpu, parallelism, terms));
-        if let Some(model) = self.models.0.get(&key) {
+        if let Some(model) = self.models.calibrated.get(&key) {
             return Some(Arc::clone(model));
         }
         let overhead = Overhead {
@@ -79,7 +84,7 @@ impl Builder<'_> {
             overhead,
         ) {
             Ok(model) => {
-                self.models.0.insert(key, Arc::clone(&model));
+                self.models.calibrated.insert(key, Arc::clone(&model));
                 Some(model)
             }
             Err(error) => {

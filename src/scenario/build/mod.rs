@@ -4,6 +4,7 @@ mod arrivals;
 mod calibrated;
 mod kv;
 mod latency;
+mod multiplex;
 mod pool;
 mod queue;
 mod system;

@@ -2,6 +2,7 @@
 
 use crate::cluster::{KvSpec, PoolSpec, Preemption, QueueRule, Role, StepLimits};
 use crate::hardware::{self, GpuSpec};
+use crate::latency::share::SmSplit;
 use crate::model::{
     KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
 };
@@ -12,6 +13,7 @@ use crate::scenario::warning::StepTimes;
 
 use super::Builder;
 use super::kv::reserve;
+use super::multiplex;
 
 /// Steps beyond this many tokens do not ask for more workspace: engines run them in pieces.
 const MAX_ACTIVATION_TOKENS: u32 = 16384;
@@ -29,6 +31,8 @@ pub(super) struct PoolContext<'s> {
     pub(super) path: &'s str,
     pub(super) system: &'s System,
     pub(super) queue: &'s QueueRule,
+    /// How prompts and decodes share the GPUs, if they do.
+    pub(super) split: Option<&'s SmSplit>,
 }
 
 impl Builder<'_> {
@@ -67,9 +71,13 @@ impl Builder<'_> {
         if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
             self.wrong(&path, error.to_string());
         }
+        self.check_streams(context, &path, pool);
         let tuning = pool.tuning().or(context.tuning);
         let batch = batch_rule(context.system, pool, role);
-        let chunked = batch == BatchRule::DecodeFirst;
+        let chunked = matches!(
+            batch,
+            BatchRule::DecodeFirst | BatchRule::SharedSm { chunks: true }
+        );
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
         let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
@@ -81,6 +89,9 @@ impl Builder<'_> {
         if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
             self.measured_fact(&path, role, pp, latency.as_ref());
         }
+        let multiplex = context
+            .split
+            .map(|split| self.streams(&path, split, &latency));
         Some(PoolSpec {
             name: name.to_owned(),
             role,
@@ -89,6 +100,7 @@ impl Builder<'_> {
             tp,
             pp,
             latency,
+            multiplex,
             batch,
             queue: context.queue.clone(),
             limits,
@@ -271,12 +283,17 @@ impl Builder<'_> {
 
 /// How the steps of a pool are formed: as it says itself, else as the policy has it.
 fn batch_rule(system: &System, pool: &Pool, role: Role) -> BatchRule {
+    if system.policy == Policy::Multiplexed {
+        let chunks = multiplex::chunks(system, pool);
+        return BatchRule::SharedSm { chunks };
+    }
     match pool.batch {
         Some(BatchKind::PrefillFirst) => return BatchRule::PrefillFirst,
         Some(BatchKind::DecodeFirst) => return BatchRule::DecodeFirst,
         Some(BatchKind::Mixed) => return BatchRule::Mixed,
         Some(BatchKind::RunToCompletion) => return BatchRule::RunToCompletion,
-        None => {}
+        // The latter is refused elsewhere.
+        None | Some(BatchKind::SharedSm) => {}
     }
     match (role, system.policy) {
         (Role::Both, Policy::Chunked) => BatchRule::DecodeFirst,

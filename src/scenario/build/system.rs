@@ -53,6 +53,7 @@ impl Builder<'_> {
         let queue = self.queue(&path, system);
         let reservation = self.reservation(&path, system);
         let skip = self.skip_prefill(&path, system);
+        let split = self.split(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;
@@ -64,6 +65,7 @@ impl Builder<'_> {
                     path: &path,
                     system,
                     queue,
+                    split: split.as_ref(),
                 };
                 self.pool(&context, key, pool_name, role, pool, gpu)
             });
@@ -136,6 +138,7 @@ impl Builder<'_> {
             Policy::Static => ("static", &[("pool", "static", Role::Both)]),
             Policy::Colocated => ("colocated", &[("pool", "colocated", Role::Both)]),
             Policy::Chunked => ("chunked", &[("pool", "chunked", Role::Both)]),
+            Policy::Multiplexed => ("multiplexed", &[("pool", "multiplexed", Role::Both)]),
             Policy::Disaggregated => (
                 "disaggregated",
                 &[

@@ -5,12 +5,14 @@
 //! describes each key for people.
 
 mod kv;
+mod multiplex;
 mod queue;
 mod system;
 mod value;
 mod workload;
 
 pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+pub use multiplex::{IdleSms, Multiplex};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
 pub use system::{
     BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,

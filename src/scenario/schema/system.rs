@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+use super::multiplex::Multiplex;
 use super::queue::{LongPrompts, QueueKind};
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
@@ -19,6 +20,8 @@ pub enum Policy {
     Chunked,
     /// Prefill and decode on pools of their own.
     Disaggregated,
+    /// Prefill and decode at the same time on the same GPUs, each on part of the SMs.
+    Multiplexed,
 }
 
 /// How the steps of a pool are formed.
@@ -33,6 +36,8 @@ pub enum BatchKind {
     Mixed,
     /// A batch ends before the next one starts.
     RunToCompletion,
+    /// Prompts and decodes at the same time.
+    SharedSm,
 }
 
 /// Who emits the first output token of a request whose KV cache travels.
@@ -120,12 +125,14 @@ tuned! {
         pub engine: Option<String>,
         /// Step-time model of pools that name none.
         pub latency: Option<WordOr<LatencyKind>>,
-        /// The instances of a colocated or chunked system.
+        /// The instances of a system whose instances do both.
         pub pool: Option<Pool>,
         /// The prefill instances of a disaggregated system.
         pub prefill: Option<Pool>,
         /// The decode instances of a disaggregated system.
         pub decode: Option<Pool>,
+        /// How prompts and decodes share the GPUs of a multiplexed system.
+        pub multiplex: Option<Multiplex>,
         /// How KV caches travel.
         pub transfer: Option<Transfer>,
         /// Which prompts do not use the prefill pool.
