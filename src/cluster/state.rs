@@ -380,7 +380,7 @@ fn new_instance(
     };
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
-    let keeps_order = spec.limits.max_decode_context.is_some();
+    let keeps_order = spec.limits.max_decode_context.is_some() || spec.batch.leaves_decodes_out();
     let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),

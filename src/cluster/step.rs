@@ -55,7 +55,7 @@ impl Instance {
 
     fn form_first_stage<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         self.plan_step(shop);
-        let decode = shop.plan.decode && self.stages[0].wait.n > 0;
+        let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
         if shop.plan.picks.is_empty() && !decode {
             return;
         }
@@ -108,7 +108,7 @@ impl Instance {
             limits: shop.pool.limits,
         };
         shop.plan.picks.clear();
-        shop.plan.decode = false;
+        shop.plan.decodes = 0;
         self.policy.plan(&view, shop.plan);
     }
 
@@ -186,13 +186,14 @@ impl Instance {
     /// its KV blocks.
     fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let cap = shop.pool.limits.max_decode_context.unwrap_or(u64::MAX);
+        let most = shop.plan.decodes.max(1);
         // Again when all of the batch were preempted and others were left over: one of them can go on.
         while self.stages[0].batch.group.n == 0 && self.stages[0].wait.n > 0 {
             let stage = &mut self.stages[0];
-            if stage.wait.n > 1 && stage.wait.context + u64::from(stage.wait.n) > cap {
-                stage
-                    .wait
-                    .split_front(shop.table, cap, &mut stage.batch.group);
+            let (n, context) = (stage.wait.n, stage.wait.context);
+            if n > most || n > 1 && context + u64::from(n) > cap {
+                let into = &mut stage.batch.group;
+                stage.wait.split_front(shop.table, cap, most, into);
             } else {
                 std::mem::swap(&mut stage.wait, &mut stage.batch.group);
             }

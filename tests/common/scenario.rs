@@ -46,11 +46,12 @@ enum Times {
     Odd,
 }
 
-const ROUTERS: [RouterRule; 7] = [
+const ROUTERS: [RouterRule; 8] = [
     RouterRule::RoundRobin,
     RouterRule::LeastTokens,
     RouterRule::LeastQueued,
     RouterRule::LeastRequests,
+    RouterRule::LeastPromptTokens,
     RouterRule::LeastKv,
     RouterRule::Random,
     RouterRule::PowerOfTwo,

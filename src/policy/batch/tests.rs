@@ -125,11 +125,11 @@ fn prefill_first_takes_whole_prompts_and_a_longer_one_alone() {
             tokens: 60
         }]
     );
-    assert!(!plan.decode, "decodes stall behind prompts");
+    assert_eq!(plan.decodes, 0, "decodes stall behind prompts");
     case.waiting[0] = (300, 1);
     assert_eq!(case.admitted(rule), [300]);
     case.waiting.clear();
-    assert!(case.plan(rule).decode);
+    assert_eq!(case.plan(rule).decodes, case.decodes);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn decode_first_fills_the_budget_with_chunks_partial_prompts_before_waiting_ones
     let mut case = Case::new(&[(70, 1), (70, 1)]);
     (case.decodes, case.partial) = (6, vec![30]);
     let plan = case.plan(BatchRule::DecodeFirst);
-    assert!(plan.decode);
+    assert_eq!(plan.decodes, case.decodes);
     let expected = [
         Pick::Partial {
             index: 0,
