@@ -150,7 +150,7 @@ impl Cluster {
                 (_, KvReserve::MaxOutput) => {
                     prompt + u64::from(request.max_output.max(request.output_tokens)) - 1
                 }
-                (_, KvReserve::Paged | KvReserve::Oracle) => whole,
+                (_, KvReserve::Paged | KvReserve::Oracle | KvReserve::OracleAtDecode) => whole,
             };
             pool.kv
                 .blocks
@@ -376,6 +376,8 @@ fn new_instance(
     // Prefill instances hold prompts only.
     let reserve = match spec.role {
         Role::Prefill => KvReserve::Paged,
+        // What arrives there decodes.
+        Role::Decode if spec.kv.reserve == KvReserve::OracleAtDecode => KvReserve::Oracle,
         Role::Both | Role::Decode => spec.kv.reserve,
     };
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;

@@ -31,7 +31,10 @@ impl Instance {
         }
         if !self.stages[0].busy {
             self.swap_in(shop, host);
-            self.seat_joiners(shop.table, SimTime::NEVER);
+            self.seat_joiners(shop.table, SimTime::NEVER, host);
+            if !self.joiners.is_empty() {
+                self.free_a_reply(shop, host);
+            }
             self.form_first_stage(shop, host);
         }
     }
@@ -87,8 +90,8 @@ impl Instance {
                 table: shop.table,
                 kv: &self.kv,
                 reserve: self.reserve,
-                // Sequences that have their KV caches in host memory come first.
-                closed: !self.swapped.is_empty(),
+                // Sequences that have their KV caches in host memory, or wait for the blocks of their replies, come first.
+                closed: !self.swapped.is_empty() || !self.joiners.is_empty(),
                 prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
@@ -249,12 +252,19 @@ impl Instance {
     }
 
     /// Takes its KV cache from a sequence that has left its group; it will be recomputed.
-    fn preempt<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
+    pub(super) fn preempt<H: Host>(
+        &mut self,
+        slot: SlotId,
+        context: u64,
+        table: &mut Table,
+        host: &mut H,
+    ) {
         let live = &mut table[slot];
         live.fresh = false;
         // What it has emitted is now part of what must be computed again.
         live.to_compute = live.record.input_tokens + live.emitted;
         live.computed = 0;
+        live.whole = false;
         // Nobody passes it.
         live.rank = 0;
         live.record.preemptions = live.record.preemptions.saturating_add(1);

@@ -162,3 +162,14 @@ fn decode_first_gives_decodes_their_blocks_before_it_admits() {
     (case.waiting[0].1, case.free_blocks) = (0, 2);
     assert!(case.admitted(BatchRule::DecodeFirst).is_empty());
 }
+
+#[test]
+fn mixed_lets_as_many_decodes_ride_as_the_prompts_leave_tokens_for() {
+    let mut case = Case::new(&[(60, 1)]);
+    case.decodes = 6;
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 6);
+    case.waiting = vec![(96, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 4, "100 tokens");
+    case.waiting = vec![(300, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 0);
+}
