@@ -22,11 +22,14 @@ impl Instance {
             self.book_decodes(host);
         } else {
             self.swap_in(shop, host);
-            self.seat_joiners(shop.table, SimTime::NEVER);
+            self.seat_joiners(shop.table, SimTime::NEVER, host);
+            if !self.joiners.is_empty() {
+                self.free_a_reply(shop, host);
+            }
         }
         loop {
             self.plan_step(shop);
-            let decode = shop.plan.decode && self.stages[0].wait.n > 0;
+            let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
             if shop.plan.picks.is_empty() && !decode {
                 return;
             }

@@ -348,16 +348,15 @@ impl Observer for Collector {
             (true, true) => 2,
         };
         pool.busy[kind] += span;
-        if pool.streams {
-            self.book_overlap(kind, fact);
-        }
-        let pool = self.pool(fact.instance);
         if fact.stage == 0 {
             pool.steps += fact.steps;
             if fact.decodes > 0 {
                 pool.decode_steps += fact.steps;
                 pool.decoded += u128::from(fact.decodes) * u128::from(fact.steps);
             }
+        }
+        if pool.streams {
+            self.book_overlap(kind, fact);
         }
     }
 

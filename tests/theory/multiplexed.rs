@@ -6,6 +6,7 @@ use pdsim::cluster::{Observer, PoolSpec, RequestRecord, Role};
 use pdsim::latency::LatencyModel;
 use pdsim::latency::fixed::Fixed;
 use pdsim::latency::share::{IdleSms, SmCurve, SmSplit};
+use pdsim::metrics::{Collector, Config};
 use pdsim::policy::batch::BatchRule;
 use pdsim::sim::{Options, simulate};
 use pdsim::units::{SimDuration, SimTime};
@@ -47,15 +48,19 @@ fn halves(contention: f64, idle: IdleSms) -> PoolSpec {
     }
 }
 
-/// First and last tokens in ms, by request, in both modes.
-fn tokens(pool: &PoolSpec, requests: &[(u64, u32)]) -> Vec<(u64, u64)> {
-    let made = |&(ms, output_tokens)| RequestSpec {
+/// A request of 10 prompt tokens by its arrival in ms and its output tokens.
+fn made(&(ms, output_tokens): &(u64, u32)) -> RequestSpec {
+    RequestSpec {
         arrival: SimTime::ZERO + SimDuration::from_ms(ms),
         input_tokens: 10,
         output_tokens,
         max_output: output_tokens,
         class: 0,
-    };
+    }
+}
+
+/// First and last tokens in ms, by request, in both modes.
+fn tokens(pool: &PoolSpec, requests: &[(u64, u32)]) -> Vec<(u64, u64)> {
     let [fast, stepping] = [true, false].map(|fast_forward| {
         let mut spec = system(vec![pool.clone()], f64::INFINITY);
         spec.fast_forward = fast_forward;
@@ -85,6 +90,31 @@ fn steps_in_progress_are_not_timed_anew_when_the_other_stream_begins_or_ends() {
     // in progress and as long although A is done at 26, then a decode step alone, 32-36.
     let pool = halves(1.0, IdleSms::Lent);
     assert_eq!(tokens(&pool, &[(0, 4), (12, 2)]), [(10, 26), (32, 36)]);
+}
+
+#[test]
+fn time_in_steps_of_both_streams_is_counted_once() {
+    // The same: prompts 0-10 and 12-32, decodes 10-26 and 32-36, both in 12-26.
+    let spec = system(vec![halves(1.0, IdleSms::Lent)], f64::INFINITY);
+    let mut collector = Collector::new(&Config::default(), &spec);
+    let requests = [(0, 4), (12, 2)];
+    simulate(
+        &spec,
+        requests.iter().map(made),
+        Options::default(),
+        &mut collector,
+    )
+    .unwrap();
+    let pool = &collector.into_metrics().pools[0];
+    let shares = [
+        pool.busy_prefill,
+        pool.busy_decode,
+        pool.busy_mixed,
+        pool.busy,
+    ];
+    for (share, ms) in shares.into_iter().zip([16.0, 6.0, 14.0, 36.0]) {
+        assert!((share - ms / 36.0).abs() < 1e-12, "{shares:?}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{BatchPolicy, InstanceView, StepPlan};
 /// their next token; the decode stream takes all of these.
 ///
 /// What the view shows is what the idle streams may take: no prompts while a prefill step is in progress, no decodes while a
-/// decode step is. The picks are the next prefill step, `decode` starts the next decode step.
+/// decode step is. The picks are the next prefill step, `decodes` start the next decode step.
 #[derive(Debug)]
 pub(super) struct SharedSm {
     /// Prompts are cut into chunks of a step's tokens.
@@ -32,6 +32,6 @@ impl BatchPolicy for SharedSm {
         } else {
             PrefillFirst.plan(&prompts, plan);
         }
-        plan.decode = view.decodes > 0;
+        plan.decodes = view.decodes;
     }
 }

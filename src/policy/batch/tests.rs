@@ -125,11 +125,11 @@ fn prefill_first_takes_whole_prompts_and_a_longer_one_alone() {
             tokens: 60
         }]
     );
-    assert!(!plan.decode, "decodes stall behind prompts");
+    assert_eq!(plan.decodes, 0, "decodes stall behind prompts");
     case.waiting[0] = (300, 1);
     assert_eq!(case.admitted(rule), [300]);
     case.waiting.clear();
-    assert!(case.plan(rule).decode);
+    assert_eq!(case.plan(rule).decodes, case.decodes);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn decode_first_fills_the_budget_with_chunks_partial_prompts_before_waiting_ones
     let mut case = Case::new(&[(70, 1), (70, 1)]);
     (case.decodes, case.partial) = (6, vec![30]);
     let plan = case.plan(BatchRule::DecodeFirst);
-    assert!(plan.decode);
+    assert_eq!(plan.decodes, case.decodes);
     let expected = [
         Pick::Partial {
             index: 0,
@@ -168,15 +168,15 @@ fn shared_sm_starts_prompts_and_decodes_together_whole_or_in_chunks() {
     let mut case = Case::new(&[(60, 1), (50, 1)]);
     case.decodes = 3;
     let plan = case.plan(BatchRule::SharedSm { chunks: false });
-    assert!(plan.decode, "decodes do not stall");
+    assert_eq!(plan.decodes, 3, "decodes do not stall");
     let waiting = |index, tokens| Pick::Waiting { index, tokens };
     assert_eq!(plan.picks, [waiting(0, 60)], "whole prompts");
     let plan = case.plan(BatchRule::SharedSm { chunks: true });
-    assert!(plan.decode);
+    assert_eq!(plan.decodes, 3);
     // Decodes take nothing of the budget: their step is another one.
     assert_eq!(plan.picks, [waiting(0, 60), waiting(1, 40)]);
     case.decodes = 0;
-    assert!(!case.plan(BatchRule::SharedSm { chunks: true }).decode);
+    assert_eq!(case.plan(BatchRule::SharedSm { chunks: true }).decodes, 0);
 }
 
 #[test]
@@ -192,4 +192,15 @@ fn shared_sm_gives_decodes_their_blocks_before_it_admits() {
         (case.waiting[0].1, case.free_blocks) = (0, 2);
         assert!(case.admitted(rule).is_empty());
     }
+}
+
+#[test]
+fn mixed_lets_as_many_decodes_ride_as_the_prompts_leave_tokens_for() {
+    let mut case = Case::new(&[(60, 1)]);
+    case.decodes = 6;
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 6);
+    case.waiting = vec![(96, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 4, "100 tokens");
+    case.waiting = vec![(300, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 0);
 }
