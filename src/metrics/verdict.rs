@@ -12,16 +12,22 @@
 //! A slow fill of the decode batch is not overload: when the window is shorter than four mean E2E latencies and
 //! less than half of the growth is in queues, the answer is *backlogged* too.
 //!
+//! **Closed loops.** A client that sends whenever it may cannot overload anything: the state is *closed*. A client that
+//! keeps a plan within a limit of requests in flight hides growth in its own queue, so the growth of its wait is judged
+//! beside that of N, and the worse one counts.
+//!
 //! **Bottleneck**, for systems that are not stable: the stage whose population grew most between the first and the
 //! last quarter of those samples, and then the resource this stage waits for: the GPUs when they are always busy with
 //! prompts, the link when it is always sending, KV blocks when those of a decoding pool are (nearly) all taken or
-//! sequences are preempted for them, otherwise an admission limit.
+//! sequences are preempted for them, otherwise an admission limit. Where a client bounds N, the stage is the one in which
+//! most requests are.
 
 use super::result::{Bottleneck, PoolMetrics, State, Verdict};
 use super::series::{Point, Series};
 use crate::cluster::Role;
 use crate::sim::PoolSample;
 use crate::units::SimTime;
+use crate::workload::Client;
 
 /// Segments of the window.
 const SEGMENTS: usize = 16;
@@ -62,6 +68,10 @@ pub(super) struct Evidence<'a> {
     pub(super) mean_e2e_s: Option<f64>,
     /// Whether sequences were preempted for lack of KV blocks more than now and then.
     pub(super) preempting: bool,
+    /// Who decides when requests are sent.
+    pub(super) client: Client,
+    /// Growth of the client's wait.
+    pub(super) held_back: Growth,
 }
 
 /// Populations of the stages: means over some samples.
@@ -88,6 +98,9 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let (before, after) = quarters(&in_window[from..]);
     let full = full_pools(&in_window[from..], evidence.pools.len());
     let mut state = classify(growth);
+    if evidence.client != Client::Open {
+        return closed(evidence, growth, &in_window[from..], &full);
+    }
     let window_s = (end.saturating_since(start)).as_secs_f64();
     let filling = evidence.mean_e2e_s.is_some_and(|e2e| window_s < 4.0 * e2e)
         && queued(after) - queued(before) < 0.5 * (total(after) - total(before));
@@ -97,6 +110,32 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
         state,
         bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after, &full)),
+        piling_up: growth.share,
+        growth_sigmas: growth.sigmas,
+    }
+}
+
+/// The verdict on a system whose client bounds the number in it.
+fn closed(
+    evidence: &Evidence<'_>,
+    inside: Growth,
+    rows: &[(&Point, &[PoolSample])],
+    full: &[bool],
+) -> Verdict {
+    let held = evidence.held_back;
+    let (state, growth) = if evidence.client.is_saturating() {
+        (State::Closed, Growth::default())
+    } else if classify(held) > classify(inside) {
+        (classify(held), held)
+    } else {
+        (classify(inside), inside)
+    };
+    let quarters = rows.len().div_ceil(4);
+    let most = mean_stages(&rows[quarters.min(rows.len().saturating_sub(1))..]);
+    Verdict {
+        state,
+        bottleneck: (state != State::Stable)
+            .then(|| bottleneck(evidence, Stages::default(), most, full)),
         piling_up: growth.share,
         growth_sigmas: growth.sigmas,
     }
@@ -117,24 +156,35 @@ pub(super) fn growth(points: &[Point]) -> Growth {
     if segments < 2 {
         return Growth::default();
     }
-    let inside = |p: &Point| p.arrived as f64 - p.ended as f64;
-    let ends: Vec<&Point> = (0..=segments)
-        .map(|i| &points[i * (points.len() - 1) / segments])
+    let inside: Vec<f64> = points
+        .iter()
+        .map(|p| p.arrived as f64 - p.ended as f64)
         .collect();
-    let increments: Vec<f64> = ends
-        .windows(2)
-        .map(|pair| inside(pair[1]) - inside(pair[0]))
+    let arrivals = (points[points.len() - 1].arrived - points[0].arrived).max(1);
+    // N is a count: an increment is never known better than to half a request.
+    growth_of(&inside, arrivals as f64, 0.25)
+}
+
+/// Growth of `values`, which are taken at equal distances, per unit of `whole`; an increment has at least `noise` of
+/// variance.
+pub(super) fn growth_of(values: &[f64], whole: f64, noise: f64) -> Growth {
+    let segments = SEGMENTS.min(values.len().saturating_sub(1));
+    if segments < 2 {
+        return Growth::default();
+    }
+    let ends: Vec<f64> = (0..=segments)
+        .map(|i| values[i * (values.len() - 1) / segments])
         .collect();
+    let increments: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let n = segments as f64;
     let mean = increments.iter().sum::<f64>() / n;
     let variance = increments.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // N is a count: an increment is never known better than to half a request.
-    let error = (variance.max(0.25) / n).sqrt();
-    let arrivals = (ends[segments].arrived - ends[0].arrived).max(1);
-    Growth {
-        share: mean * n / arrivals as f64,
-        sigmas: mean / error,
+    let error = (variance.max(noise) / n).sqrt();
+    let (share, sigmas) = (mean * n / whole, mean / error);
+    if share.is_nan() || sigmas.is_nan() {
+        return Growth::default();
     }
+    Growth { share, sigmas }
 }
 
 /// The state that growth alone suggests.
@@ -192,14 +242,21 @@ fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages, full: &[bo
     let mut pools = evidence.roles.iter().zip(full);
     let decode_full = pools.any(|(role, full)| *full && *role != Role::Prefill);
     let kv = decode_full || evidence.preempting;
+    // Prompts in progress do not queue, but they do hold a bounded number of requests.
+    let computing = if evidence.client == Client::Open {
+        0.0
+    } else {
+        after.prefilling - before.prefilling
+    };
     let growths = [
         after.held - before.held,
-        after.waiting - before.waiting,
+        after.waiting - before.waiting + computing,
         after.handing_off - before.handing_off,
         after.decoding - before.decoding,
     ];
     let largest = (0..growths.len()).max_by(|a, b| growths[*a].total_cmp(&growths[*b]));
     match largest {
+        Some(1) if computing > growths[1] / 2.0 => Bottleneck::PrefillCompute,
         Some(1) => prompt_queue(evidence, kv),
         Some(2) => hand_off(evidence, kv),
         Some(3) if kv => Bottleneck::DecodeKv,
@@ -366,6 +423,7 @@ mod tests {
             busy_mixed: 0.0,
             steps: 1,
             mean_decode_batch: None,
+            mean_prefill_batch: None,
             kv_peak_blocks: 0,
             kv_capacity_blocks: Some(100),
             kv_mean: None,
@@ -408,6 +466,8 @@ mod tests {
             pools,
             mean_e2e_s: None,
             preempting: false,
+            client: Client::Open,
+            held_back: Growth::default(),
         })
     }
 

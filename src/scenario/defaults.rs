@@ -95,7 +95,7 @@ impl Filler<'_> {
         if workload.trace.is_some() {
             self.default("workload.format", "auto");
             self.default("workload.limit", "unlimited");
-            if workload.rate.is_none() {
+            if workload.rate.is_none() && workload.arrivals.is_none() {
                 self.default("workload.time_scale", 1.0);
             }
         } else {

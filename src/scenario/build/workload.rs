@@ -32,10 +32,17 @@ impl Builder<'_> {
             );
             return None;
         };
-        match &workload.trace {
+        let open = match &workload.trace {
             Some(path) => self.recorded(workload, path, traces),
             None => self.generated(workload, traces),
-        }
+        }?;
+        let Some(concurrency) = workload.concurrency else {
+            return Some(open);
+        };
+        let paced = !self.is_closed(workload);
+        open.closed(concurrency, paced)
+            .map_err(|error| self.workload_problem(&error))
+            .ok()
     }
 
     fn generated(
@@ -143,7 +150,10 @@ impl Builder<'_> {
     ) -> Option<Workload> {
         for (key, there) in [
             ("lengths", workload.lengths.is_some()),
-            ("arrivals", workload.arrivals.is_some()),
+            (
+                "arrivals",
+                workload.arrivals.is_some() && !self.is_closed(workload),
+            ),
             ("requests", workload.requests.is_some()),
             ("duration", workload.duration.is_some()),
         ] {
