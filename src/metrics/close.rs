@@ -77,6 +77,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         e2e: shapes.e2e,
         client_wait: books.client.distribution(),
         client_waits: books.client.all,
+        client: books.config.client,
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }

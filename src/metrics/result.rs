@@ -8,6 +8,7 @@ use super::records::Records;
 use super::series::Series;
 use super::warning::Warning;
 use crate::units::SimDuration;
+use crate::workload::Client;
 
 /// How requests ended. Only `arrived` and `warmup` count requests outside the measured window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -253,4 +254,7 @@ pub struct RunMetrics {
     /// The client's wait of every request by id, where there is one and records are kept; otherwise empty.
     #[serde(skip)]
     pub client_waits: Vec<SimDuration>,
+    /// Who decided when requests were sent.
+    #[serde(skip)]
+    pub client: Client,
 }

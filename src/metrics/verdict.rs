@@ -19,8 +19,9 @@
 //! **Bottleneck**, for systems that are not stable: the stage whose population grew most between the first and the
 //! last quarter of those samples, and then the resource this stage waits for: the GPUs when they are always busy with
 //! prompts, the link when it is always sending, KV blocks when those of a decoding pool are (nearly) all taken or
-//! sequences are preempted for them, otherwise an admission limit. Where a client bounds N, the stage is the one in which
-//! most requests are.
+//! sequences are preempted for them, otherwise an admission limit. Where a client bounds N nothing
+//! grows: the stage is the queue with most requests, or, when less than a tenth of all requests wait in queues, whatever most
+//! requests are busy with.
 
 use super::result::{Bottleneck, PoolMetrics, State, Verdict};
 use super::series::{Point, Series};
@@ -43,6 +44,9 @@ const LEAST_SHARE: f64 = 0.02;
 
 /// Share of KV blocks in use from which a pool counts as full: the next request often needs the rest.
 const KV_FULL: f64 = 0.85;
+
+/// Share of a bounded number of requests from which their queues say what holds them.
+const LEAST_QUEUED: f64 = 0.1;
 
 /// Share of time from which a resource counts as saturated.
 const SATURATED: f64 = 0.9;
@@ -134,8 +138,7 @@ fn closed(
     let most = mean_stages(&rows[quarters.min(rows.len().saturating_sub(1))..]);
     Verdict {
         state,
-        bottleneck: (state != State::Stable)
-            .then(|| bottleneck(evidence, Stages::default(), most, full)),
+        bottleneck: (state != State::Stable).then(|| holding(evidence, most, full)),
         piling_up: growth.share,
         growth_sigmas: growth.sigmas,
     }
@@ -242,27 +245,58 @@ fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages, full: &[bo
     let mut pools = evidence.roles.iter().zip(full);
     let decode_full = pools.any(|(role, full)| *full && *role != Role::Prefill);
     let kv = decode_full || evidence.preempting;
-    // Prompts in progress do not queue, but they do hold a bounded number of requests.
-    let computing = if evidence.client == Client::Open {
-        0.0
-    } else {
-        after.prefilling - before.prefilling
-    };
     let growths = [
         after.held - before.held,
-        after.waiting - before.waiting + computing,
+        after.waiting - before.waiting,
         after.handing_off - before.handing_off,
         after.decoding - before.decoding,
     ];
     let largest = (0..growths.len()).max_by(|a, b| growths[*a].total_cmp(&growths[*b]));
     match largest {
-        Some(1) if computing > growths[1] / 2.0 => Bottleneck::PrefillCompute,
         Some(1) => prompt_queue(evidence, kv),
         Some(2) => hand_off(evidence, kv),
         Some(3) if kv => Bottleneck::DecodeKv,
         Some(3) => Bottleneck::DecodeBandwidth,
         _ => Bottleneck::Admission,
     }
+}
+
+/// What holds most of a bounded number of requests, by their mean number in each stage.
+fn holding(evidence: &Evidence<'_>, most: Stages, full: &[bool]) -> Bottleneck {
+    let queues = Stages {
+        prefilling: 0.0,
+        decoding: 0.0,
+        ..most
+    };
+    if queued(queues) < LEAST_QUEUED * total(most) {
+        return if most.prefilling > most.decoding {
+            Bottleneck::PrefillCompute
+        } else {
+            Bottleneck::DecodeBandwidth
+        };
+    }
+    match bottleneck(evidence, Stages::default(), queues, full) {
+        // Nobody limits what a busy GPU takes in: prompts wait for the work that fills its time.
+        Bottleneck::Admission => busiest(evidence).unwrap_or(Bottleneck::Admission),
+        other => other,
+    }
+}
+
+/// The phase that fills the time of the busiest pool of both roles, if one is saturated.
+fn busiest(evidence: &Evidence<'_>) -> Option<Bottleneck> {
+    let both = evidence
+        .roles
+        .iter()
+        .zip(evidence.pools)
+        .filter(|(role, pool)| **role == Role::Both && pool.busy >= SATURATED)
+        .map(|(_, pool)| pool)
+        .max_by(|a, b| a.busy.total_cmp(&b.busy))?;
+    let prompts = both.busy_prefill + both.busy_mixed;
+    Some(if prompts >= both.busy_decode {
+        Bottleneck::PrefillCompute
+    } else {
+        Bottleneck::DecodeBandwidth
+    })
 }
 
 /// What prompts wait for, when theirs is the queue that grows.
@@ -503,6 +537,59 @@ mod tests {
             assert_eq!(seen.state, State::Overloaded);
             assert_eq!(seen.bottleneck, Some(expected), "{pools:?} {kv}");
         }
+    }
+
+    #[test]
+    fn a_bounded_number_of_requests_is_held_by_its_queue_or_by_its_work() {
+        use Bottleneck::{DecodeBandwidth, DecodeKv, PrefillCompute};
+        let split = [
+            pool("prefill", 0.95, 0.0, 0.1),
+            pool("decode", 0.0, 1.0, 0.0),
+        ];
+        let both = |prefill, decode| [pool("both", prefill, decode, 0.0)];
+        let stages = |waiting, prefilling, decoding| Stages {
+            waiting,
+            prefilling,
+            decoding,
+            ..Stages::default()
+        };
+        let held = |pools: &[PoolMetrics], most, full: &[bool]| {
+            let roles: Vec<Role> = match pools.len() {
+                1 => vec![Role::Both],
+                _ => vec![Role::Prefill, Role::Decode],
+            };
+            let evidence = Evidence {
+                series: &Series::new(pools.len()),
+                window: (SimTime::ZERO, SimTime::ZERO),
+                roles: &roles,
+                pools,
+                mean_e2e_s: None,
+                preempting: false,
+                client: Client::Closed {
+                    concurrency: 100,
+                    paced: false,
+                },
+                held_back: Growth::default(),
+            };
+            holding(&evidence, most, full)
+        };
+        let room = [false, false];
+        // Long decodes hold most requests, but what the queue waits for is prefill.
+        assert_eq!(held(&split, stages(20.0, 2.0, 78.0), &room), PrefillCompute);
+        assert_eq!(held(&split, stages(2.0, 2.0, 96.0), &room), DecodeBandwidth);
+        assert_eq!(held(&split, stages(2.0, 60.0, 38.0), &room), PrefillCompute);
+        assert_eq!(
+            held(&both(0.3, 0.7), stages(50.0, 1.0, 49.0), &[false]),
+            DecodeBandwidth
+        );
+        assert_eq!(
+            held(&both(0.3, 0.7), stages(50.0, 1.0, 49.0), &[true]),
+            DecodeKv
+        );
+        assert_eq!(
+            held(&both(0.6, 0.4), stages(50.0, 1.0, 49.0), &[false]),
+            PrefillCompute
+        );
     }
 
     #[test]

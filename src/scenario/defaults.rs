@@ -27,6 +27,7 @@ pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     for key in ["requests", "charts"] {
         filler.default(&format!("output.{key}"), true);
     }
+    filler.default("output.vllm_bench", false);
     if scenario.slo.is_some() {
         filler.default("slo.attainment", ATTAINMENT);
     }

@@ -7,7 +7,7 @@ use crate::units::{PS_PER_S, SimDuration, SimTime};
 use crate::workload::arrivals::ArrivalProcess;
 use crate::workload::error::WorkloadError;
 use crate::workload::lengths::LengthModel;
-use crate::workload::trace::Trace;
+use crate::workload::trace::{Trace, TraceError};
 use crate::workload::{Client, Prefixes, RequestSpec};
 
 /// Longest expected span of a workload in seconds: half the clock's range of 213 days.
@@ -196,10 +196,26 @@ impl Workload {
     /// A run that used the workload is then not to be trusted.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
+        self.trace().and_then(Trace::failure)
+    }
+
+    /// The trace behind the workload, or behind its arrivals alone.
+    const fn trace(&self) -> Option<&Trace> {
         match &self.from {
+            Kind::Recorded(trace)
+            | Kind::Generated(Generated {
+                arrivals: ArrivalProcess::Replay(trace),
+                ..
+            }) => Some(trace),
             Kind::Generated(_) => None,
-            Kind::Recorded(trace) => trace.failure(),
         }
+    }
+}
+
+impl Workload {
+    /// The error behind [`Workload::failure`], taken out.
+    pub(crate) fn take_failure(&self) -> Option<TraceError> {
+        self.trace().and_then(Trace::take_failure)
     }
 }
 

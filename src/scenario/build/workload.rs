@@ -138,7 +138,9 @@ impl Builder<'_> {
             .nearest
             .as_ref()
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        let message = format!("is {}, expected {}{near}", error.seen, error.allowed);
+        // Some texts end in the comma of the longer sentence they are written for.
+        let allowed = error.allowed.trim_end_matches(',');
+        let message = format!("is {}, expected {allowed}{near}", error.seen);
         self.wrong(&format!("workload.{}", error.key), message);
     }
 
