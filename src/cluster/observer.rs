@@ -3,7 +3,7 @@
 use super::decode_run::{Progression, RunClock};
 use super::record::RequestRecord;
 use crate::ids::{InstanceId, RequestId};
-use crate::units::{Fine, SimTime};
+use crate::units::{Fine, SimDuration, SimTime};
 use crate::workload::RequestSpec;
 
 /// Steps of one batch on one pipeline stage, back to back: one step, or a run of decode steps.
@@ -88,6 +88,12 @@ pub struct PoolSample {
 ///
 /// Every method does nothing by default. Observers compose as tuples.
 pub trait Observer {
+    /// The client held a request back for `wait` beyond its planned arrival, because as many as it allows were in flight.
+    /// Told at the instant the request is sent, before it arrives; never in an open loop.
+    fn held_back(&mut self, id: RequestId, wait: SimDuration) {
+        let _ = (id, wait);
+    }
+
     /// A request entered the cluster.
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         let _ = (id, request);
@@ -161,6 +167,10 @@ macro_rules! both {
 }
 
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn held_back(&mut self, id: RequestId, wait: SimDuration) {
+        both!(self.0, self.1, held_back(id, wait));
+    }
+
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         both!(self.0, self.1, arrived(id, request));
     }

@@ -123,6 +123,12 @@ impl Cluster {
         self.lanes.len()
     }
 
+    /// How many requests have ended so far, in any way.
+    #[must_use]
+    pub fn ended(&self) -> usize {
+        self.arrived - self.table.len()
+    }
+
     /// A request enters the cluster; it is routed in this instant's dispatch.
     pub fn arrive<H: Host>(&mut self, request: &RequestSpec, host: &mut H) {
         let id = RequestId::new(self.arrived);

@@ -159,6 +159,11 @@ impl Table {
         SlotId::new(self.rows.len() - 1)
     }
 
+    /// How many requests are alive.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len() - self.free.len()
+    }
+
     /// Lets a request go; its row may be used again.
     pub(super) fn remove(&mut self, slot: SlotId) {
         self.free.push(slot);

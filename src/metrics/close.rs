@@ -39,6 +39,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         pools: &pools,
         mean_e2e_s,
         preempting: books.sums.preemptions * 20 > books.counts.measured,
+        client: books.config.client,
+        held_back: books.client.growth(),
     });
     let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
     let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
@@ -73,6 +75,9 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         ttft: shapes.ttft,
         tpot: shapes.tpot,
         e2e: shapes.e2e,
+        client_wait: books.client.distribution(),
+        client_waits: books.client.all,
+        client: books.config.client,
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
@@ -105,7 +110,9 @@ fn shapes(books: &Collector) -> Shapes {
 fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput {
     let (met, measured) = (books.attainment.met as f64, books.counts.measured as f64);
     // What was asked for, per second of asking: the drain after the last arrival is no time in which more could be good.
-    let good_per_s = if offered_per_s > 0.0 {
+    // A client that sends whenever it may asks for no more than it gets.
+    let asks = offered_per_s > 0.0 && !books.config.client.is_saturating();
+    let good_per_s = if asks {
         per(met, measured) * offered_per_s
     } else {
         per(met, span_s)
@@ -145,6 +152,8 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         steps: book.steps,
         mean_decode_batch: (book.decode_steps > 0)
             .then(|| book.decoded as f64 / book.decode_steps as f64),
+        mean_prefill_batch: (book.prefill_steps > 0)
+            .then(|| book.prompts as f64 / book.prefill_steps as f64),
         kv_peak_blocks: book.kv_peak,
         kv_capacity_blocks: book.kv_capacity,
         kv_mean,

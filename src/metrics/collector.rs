@@ -1,5 +1,6 @@
 //! The observer that keeps the books of one run.
 
+use super::client::ClientBook;
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
@@ -36,6 +37,7 @@ pub struct Collector {
     pub(super) last_arrival: SimTime,
     pub(super) end: SimTime,
     pub(super) sojourn: Sojourn,
+    pub(super) client: ClientBook,
 }
 
 /// What is kept per pool.
@@ -56,6 +58,8 @@ pub(super) struct PoolBook {
     pub(super) steps: u64,
     pub(super) decode_steps: u64,
     pub(super) decoded: u128,
+    pub(super) prefill_steps: u64,
+    pub(super) prompts: u128,
     pub(super) kv_peak: u64,
     pub(super) sending: u128,
     pub(super) preemptions: u64,
@@ -125,6 +129,7 @@ impl Collector {
             last_arrival: SimTime::ZERO,
             end: SimTime::ZERO,
             sojourn: Sojourn::default(),
+            client: ClientBook::default(),
         }
     }
 
@@ -258,6 +263,8 @@ impl PoolBook {
             steps: 0,
             decode_steps: 0,
             decoded: 0,
+            prefill_steps: 0,
+            prompts: 0,
             kv_peak: 0,
             sending: 0,
             preemptions: 0,
@@ -305,10 +312,19 @@ impl Sojourn {
 }
 
 impl Observer for Collector {
+    fn held_back(&mut self, _: RequestId, wait: SimDuration) {
+        self.client.held_back(wait);
+    }
+
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         self.counts.arrived += 1;
         self.last_arrival = request.arrival;
-        if self.after_warmup(id, request.arrival) {
+        let measured = self.after_warmup(id, request.arrival);
+        if self.config.client.is_paced() {
+            self.client
+                .sent(request.arrival, measured, self.config.keep_requests);
+        }
+        if measured {
             self.counts.measured += 1;
             self.window_start = self.window_start.min(request.arrival);
         } else {
@@ -353,6 +369,10 @@ impl Observer for Collector {
             if fact.decodes > 0 {
                 pool.decode_steps += fact.steps;
                 pool.decoded += u128::from(fact.decodes) * u128::from(fact.steps);
+            }
+            if fact.prompts > 0 {
+                pool.prefill_steps += fact.steps;
+                pool.prompts += u128::from(fact.prompts) * u128::from(fact.steps);
             }
         }
         if pool.streams {

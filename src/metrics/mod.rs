@@ -8,6 +8,7 @@
 //! ITL = `{t_k − t_(k−1)}`; E2E = `t_n − a`. Attainment = requests done within every limit / requests *arrived* in the
 //! measured window. Not modelled here: anything that would feed back into the simulation.
 
+mod client;
 mod close;
 mod collector;
 mod config;

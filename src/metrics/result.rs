@@ -7,6 +7,8 @@ use serde::Serialize;
 use super::records::Records;
 use super::series::Series;
 use super::warning::Warning;
+use crate::units::SimDuration;
+use crate::workload::Client;
 
 /// How requests ended. Only `arrived` and `warmup` count requests outside the measured window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -113,6 +115,8 @@ pub struct PoolMetrics {
     pub steps: u64,
     /// Mean sequences in a step that decodes; none without such steps.
     pub mean_decode_batch: Option<f64>,
+    /// Mean prompts in a step that computes prompts; none without such steps.
+    pub mean_prefill_batch: Option<f64>,
     /// Most KV blocks in use on one instance at a time, over the whole run.
     pub kv_peak_blocks: u64,
     /// KV blocks per instance; `None` for unlimited memory.
@@ -147,6 +151,8 @@ pub struct StageMeans {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// The client keeps the number in the system as it is, so nothing can pile up: the latencies follow from its concurrency.
+    Closed,
     /// The number in the system does not grow beyond its own noise.
     Stable,
     /// It grew, but the run is too short or too bursty to tell a passing queue from overload.
@@ -176,10 +182,12 @@ pub enum Bottleneck {
 pub struct Verdict {
     /// Did it keep up?
     pub state: State,
-    /// What holds it back; none for a stable system.
+    /// What holds it back, and in a closed loop the resource that its requests spend most time with; none for a stable
+    /// system.
     pub bottleneck: Option<Bottleneck>,
     /// Share of the arriving requests that pile up: growth of the number in the system per arrival over the last
-    /// part of the window. Near 0 when stable, `1 − capacity/rate` when overloaded.
+    /// part of the window. Near 0 when stable, `1 − capacity/rate` when overloaded. Of a client that keeps a plan within a
+    /// limit, requests it holds back are counted in.
     pub piling_up: f64,
     /// That growth in units of its own standard error.
     pub growth_sigmas: f64,
@@ -215,6 +223,9 @@ pub struct RunMetrics {
     pub itl: Option<Distribution>,
     /// End-to-end latency.
     pub e2e: Option<Distribution>,
+    /// How long the client held requests back beyond their planned arrival, from a histogram; no part of the other
+    /// latencies. None unless the client keeps a plan within a limit of requests in flight.
+    pub client_wait: Option<Distribution>,
     /// Work per second.
     pub throughput: Throughput,
     /// Measured arrivals per second of the arrival window.
@@ -243,4 +254,10 @@ pub struct RunMetrics {
     /// A record per request, warm-up included; none when they were not kept.
     #[serde(skip)]
     pub records: Option<Records>,
+    /// The client's wait of every request by id, where there is one and records are kept; otherwise empty.
+    #[serde(skip)]
+    pub client_waits: Vec<SimDuration>,
+    /// Who decided when requests were sent.
+    #[serde(skip)]
+    pub client: Client,
 }

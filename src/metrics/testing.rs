@@ -59,7 +59,7 @@ impl Load {
                     attainment: 0.9,
                 }),
                 warmup: Warmup::Requests(u64::from(requests / 10)),
-                keep_requests: true,
+                ..Config::default()
             },
             ..Self::mm1(load, requests)
         }

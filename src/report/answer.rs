@@ -54,7 +54,7 @@ pub fn telling_point(report: &Report, pooled: &[Pooled]) -> usize {
         Some(slo) => p
             .mean("attainment")
             .is_some_and(|share| share >= slo.attainment),
-        None => p.state == State::Stable,
+        None => p.state <= State::Stable,
     };
     pooled
         .iter()
@@ -154,6 +154,7 @@ fn why(report: &Report, best: &Pooled, other: &Pooled) -> Option<String> {
     }
     let held = match (other.state, other.bottleneck) {
         (State::Stable, _) | (_, None) => String::new(),
+        (State::Closed, Some(b)) => format!("limited by {}: ", words::bottleneck(b)),
         (state, Some(b)) => format!("{} by {}: ", words::state(state), words::bottleneck(b)),
     };
     Some(format!(

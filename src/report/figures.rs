@@ -22,7 +22,7 @@ fn stat(distribution: Option<&Distribution>, of: fn(&Distribution) -> f64) -> Op
 }
 
 /// Latencies.
-const LATENCIES: [Figure; 20] = latency! {
+const LATENCIES: [Figure; 24] = latency! {
     "ttft_mean_ms", ttft, mean_ms;
     "ttft_p50_ms", ttft, p50_ms;
     "ttft_p90_ms", ttft, p90_ms;
@@ -43,6 +43,10 @@ const LATENCIES: [Figure; 20] = latency! {
     "e2e_p90_ms", e2e, p90_ms;
     "e2e_p95_ms", e2e, p95_ms;
     "e2e_p99_ms", e2e, p99_ms;
+    "client_wait_mean_ms", client_wait, mean_ms;
+    "client_wait_p50_ms", client_wait, p50_ms;
+    "client_wait_p90_ms", client_wait, p90_ms;
+    "client_wait_p99_ms", client_wait, p99_ms;
 };
 
 /// Shares, rates and counts.

@@ -161,7 +161,7 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
 }
 
 /// Columns of `pools.csv`; shares are of the measured span.
-const POOL_COLUMNS: [&str; 20] = [
+const POOL_COLUMNS: [&str; 21] = [
     "system",
     "axis",
     "axis_value",
@@ -182,6 +182,7 @@ const POOL_COLUMNS: [&str; 20] = [
     "kv_peak_blocks",
     "kv_capacity_blocks",
     "preemptions",
+    "mean_prefill_batch",
 ];
 
 /// Writes `pools.csv`: utilisation per pool and run.
@@ -216,6 +217,7 @@ pub(super) fn write_pools(path: &Path, report: &Report) -> Result<(), Error> {
             let capacity = pool.kv_capacity_blocks;
             row.text(&capacity.map_or_else(String::new, |blocks| blocks.to_string()));
             row.count(pool.preemptions);
+            row.number(pool.mean_prefill_batch);
             row.end(&mut file)?;
         }
     }

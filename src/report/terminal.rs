@@ -118,10 +118,15 @@ fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
 
 fn single_verdict(p: &Pooled, colour: bool) -> String {
     let mut parts = vec![match p.bottleneck {
+        Some(b) if p.state == State::Closed => format!(
+            "{}, limited by {}",
+            paint(p.state, colour),
+            words::bottleneck(b)
+        ),
         Some(b) => format!("{} by {}", paint(p.state, colour), words::bottleneck(b)),
         None => paint(p.state, colour),
     }];
-    if p.state != State::Stable {
+    if p.state > State::Stable {
         let share = percent(p.piling_up.clamp(0.0, 1.0));
         parts.push(format!("{share} of the arrivals pile up"));
     }
@@ -159,12 +164,12 @@ fn paint(state: State, colour: bool) -> String {
     let word = match state {
         // Must not be overlooked, with or without colours.
         State::Overloaded => "OVERLOADED",
-        State::Backlogged | State::Stable => words::state(state),
+        State::Backlogged | State::Stable | State::Closed => words::state(state),
     };
     let code = match state {
         State::Overloaded => "31;1",
         State::Backlogged => "33",
-        State::Stable => "32",
+        State::Stable | State::Closed => "32",
     };
     if colour {
         format!("\u{1b}[{code}m{word}\u{1b}[0m")
@@ -265,6 +270,16 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
             percentiles(p, name)
         });
     }
+    add("client's wait p50 / p90 / p99, ms", &|p| {
+        percentiles(p, "client_wait")
+    });
+    add("in the system, mean", &|p| {
+        if p.state == State::Closed {
+            p.mean("mean_in_system").map_or_else(String::new, digits)
+        } else {
+            String::new()
+        }
+    });
     for (label, name) in [
         ("requests/s", "requests_per_s"),
         ("good requests/s per GPU", "good_requests_per_s_per_gpu"),

@@ -27,6 +27,7 @@ pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     for key in ["requests", "charts"] {
         filler.default(&format!("output.{key}"), true);
     }
+    filler.default("output.vllm_bench", false);
     if scenario.slo.is_some() {
         filler.default("slo.attainment", ATTAINMENT);
     }
@@ -95,7 +96,7 @@ impl Filler<'_> {
         if workload.trace.is_some() {
             self.default("workload.format", "auto");
             self.default("workload.limit", "unlimited");
-            if workload.rate.is_none() {
+            if workload.rate.is_none() && workload.arrivals.is_none() {
                 self.default("workload.time_scale", 1.0);
             }
         } else {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod bad_trace;
 mod calibrate;
+mod closed_loop;
 mod explain;
 mod files;
 mod help;

@@ -21,8 +21,10 @@ use pdsim::model::{Parallelism, model};
 use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
+use pdsim::sim::{Error, Observer, Options, simulate, simulate_from};
 use pdsim::units::{SimDuration, SimTime};
-use pdsim::workload::{Prefixes, RequestSpec};
+use pdsim::workload::closed_loop::ClosedLoop;
+use pdsim::workload::{Client, Prefixes, RequestSpec};
 
 use crate::model::Pieces;
 use crate::pick::Pick;
@@ -36,6 +38,8 @@ pub(crate) struct Scenario {
     pub(crate) requests: Vec<RequestSpec>,
     /// The shared starts of their prompts, for pools with a prefix cache.
     pub(crate) prefixes: Option<Arc<Prefixes>>,
+    /// Who decides when they are sent.
+    pub(crate) client: Client,
 }
 
 /// Which kind of numbers the times are made of.
@@ -109,12 +113,46 @@ impl Scenario {
             spec,
             requests,
             prefixes: None,
+            client: Client::Open,
         };
         // Drawn from a stream of its own.
         if Pick::new(seed, "multiplexed or not").chance(30) {
             return made.clone().multiplexed(seed).unwrap_or(made);
         }
         made
+    }
+
+    /// The same requests from a client that keeps a few of them in flight.
+    pub(crate) fn with_closed_loop(mut self, seed: u64) -> Self {
+        let pick = &mut Pick::new(seed, "closed loop");
+        self.client = Client::Closed {
+            concurrency: pick.of(&[1, 1, 2, 3, 5, 8, 20, 100]),
+            paced: pick.chance(40),
+        };
+        self
+    }
+
+    /// Simulates it.
+    pub(crate) fn run<O: Observer>(
+        &self,
+        fast_forward: bool,
+        horizon: Option<SimTime>,
+        observer: &mut O,
+    ) -> Result<SimTime, Error> {
+        let spec = self.spec_with(fast_forward);
+        let requests = self.requests.iter().copied();
+        let options = Options {
+            seed: 1,
+            horizon,
+            prefixes: self.prefixes.clone(),
+        };
+        match self.client {
+            Client::Open => simulate(&spec, requests, options, observer),
+            Client::Closed { concurrency, paced } => {
+                let client = ClosedLoop::new(concurrency, paced, requests);
+                simulate_from(&spec, client, options, observer)
+            }
+        }
     }
 
     /// The same with prompts and decodes in two streams that share each instance; none where it has several pools or stages.

@@ -8,6 +8,7 @@
 
 mod blind;
 mod books;
+mod closed_loop;
 mod conservation;
 mod determinism;
 #[path = "../common/facts.rs"]

@@ -59,6 +59,7 @@ impl<'d> Builder<'d> {
         let slo = self.slo();
         let workload = self.workload(traces);
         self.check_warmup();
+        self.check_output();
         let systems = self.systems();
         if let (Some(workload), Some(systems)) = (&workload, &systems) {
             self.check_lengths(workload, systems);
@@ -113,6 +114,19 @@ impl<'d> Builder<'d> {
         }
     }
 
+    /// A list over requests cannot be written without their records.
+    fn check_output(&mut self) {
+        let output = self.output();
+        self.require(
+            output.requests || !output.vllm_bench,
+            "output.vllm_bench",
+            || {
+                "lists every request, which `requests: false` does not keep; remove one of them"
+                    .to_owned()
+            },
+        );
+    }
+
     fn slo(&mut self) -> Option<Slo> {
         let slo = self.scenario.slo.as_ref()?;
         let limits = [slo.ttft, slo.tpot, slo.e2e];
@@ -164,6 +178,7 @@ impl<'d> Builder<'d> {
         OutputChoice {
             requests: output.requests.unwrap_or(true),
             charts: output.charts.unwrap_or(true),
+            vllm_bench: output.vllm_bench.unwrap_or(false),
         }
     }
 }

@@ -32,10 +32,17 @@ impl Builder<'_> {
             );
             return None;
         };
-        match &workload.trace {
+        let open = match &workload.trace {
             Some(path) => self.recorded(workload, path, traces),
             None => self.generated(workload, traces),
-        }
+        }?;
+        let Some(concurrency) = workload.concurrency else {
+            return Some(open);
+        };
+        let paced = !self.is_closed(workload);
+        open.closed(concurrency, paced)
+            .map_err(|error| self.workload_problem(&error))
+            .ok()
     }
 
     fn generated(
@@ -131,7 +138,9 @@ impl Builder<'_> {
             .nearest
             .as_ref()
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        let message = format!("is {}, expected {}{near}", error.seen, error.allowed);
+        // Some texts end in the comma of the longer sentence they are written for.
+        let allowed = error.allowed.trim_end_matches(',');
+        let message = format!("is {}, expected {allowed}{near}", error.seen);
         self.wrong(&format!("workload.{}", error.key), message);
     }
 
@@ -143,7 +152,10 @@ impl Builder<'_> {
     ) -> Option<Workload> {
         for (key, there) in [
             ("lengths", workload.lengths.is_some()),
-            ("arrivals", workload.arrivals.is_some()),
+            (
+                "arrivals",
+                workload.arrivals.is_some() && !self.is_closed(workload),
+            ),
             ("requests", workload.requests.is_some()),
             ("duration", workload.duration.is_some()),
         ] {

@@ -113,6 +113,8 @@ pub struct Output {
     pub requests: Option<bool>,
     /// PNG charts.
     pub charts: Option<bool>,
+    /// Results as `vllm bench serve --save-detailed` writes them.
+    pub vllm_bench: Option<bool>,
 }
 
 /// Reads a tree as a scenario; on error, the key path and the message.
