@@ -109,11 +109,32 @@ impl Calibrated {
         Some(Timed::unmeasured(fixed + (timed.seconds - fixed) * scale))
     }
 
-    /// The 8-bit KV formats share their surface.
-    const fn kv(kv: KvDtype) -> KvDtype {
+    /// How often the layout exceeds the KV heads that were timed: attention works on each KV head of each sequence alone,
+    /// so more heads are more sequences.
+    fn fold(&self, layout: &HeadLayout) -> f64 {
+        let edge = |kv, d| {
+            let surface = self.surfaces.get(&SurfaceKind::DecodeAttention(kv, d))?;
+            surface.grid.axes()[2].knots.last().copied()
+        };
+        let timed = KvDtype::ALL
+            .into_iter()
+            .find_map(|kv| edge(kv, layout.head_dim).or_else(|| edge(kv, 128)));
+        (f64::from(layout.kv_heads) / timed.unwrap_or(f64::INFINITY)).max(1.0)
+    }
+
+    /// The time in the layout's KV format. The 8-bit formats share a surface; where there is none, `bf16` says what the surface
+    /// of 16 bits comes to.
+    fn in_format(
+        &self,
+        kv: KvDtype,
+        read: impl Fn(KvDtype) -> Option<Timed>,
+        bf16: impl Fn() -> Option<Timed>,
+    ) -> Option<Timed> {
+        let unmeasured = |t: Timed| Timed::unmeasured(t.seconds);
         match kv {
-            KvDtype::Int8 => KvDtype::Fp8,
-            other => other,
+            KvDtype::Bf16 => read(kv),
+            KvDtype::Fp8 => read(kv).or_else(|| bf16().map(unmeasured)),
+            KvDtype::Int8 => read(KvDtype::Fp8).or_else(bf16).map(unmeasured),
         }
     }
 }
@@ -182,10 +203,15 @@ impl Kernels for Calibrated {
     }
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
+        let fold = self.fold(layout);
         let uniform = |batch: f64, new: f64| {
-            let point = profile::prefill_point(layout, batch, new);
-            let kind = |d| SurfaceKind::PrefillAttention(Self::kv(layout.kv), d);
-            self.attention(kind, layout.head_dim, &point)
+            let point = profile::prefill_point(layout, batch, new, fold);
+            let read = |kv| {
+                let kind = |d| SurfaceKind::PrefillAttention(kv, d);
+                self.attention(kind, layout.head_dim, &point)
+            };
+            // Prefill is bound by compute, which an 8-bit cache does not change without kernels for it.
+            self.in_format(layout.kv, read, || read(KvDtype::Bf16))
         };
         chunked(chunks, |c| layout.prefill_flops(c), uniform)
             .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
@@ -194,16 +220,23 @@ impl Kernels for Calibrated {
     fn decode_attention(&self, layout: &HeadLayout, batch: u32, context: f64) -> Timed {
         let each = context / f64::from(batch) + 1.0;
         let seen = layout.window.map_or(each, |w| each.min(f64::from(w)));
-        let point = profile::decode_point(layout, batch, seen);
-        let kind = |d| SurfaceKind::DecodeAttention(Self::kv(layout.kv), d);
-        self.attention(kind, layout.head_dim, &point)
+        let fold = self.fold(layout);
+        let read = |kv, context: f64| {
+            let point = profile::decode_point(layout, batch, context, fold);
+            let kind = |d| SurfaceKind::DecodeAttention(kv, d);
+            self.attention(kind, layout.head_dim, &point)
+        };
+        // Decode is bound by the KV bytes it reads: half the bytes are half the context.
+        let halved = || read(KvDtype::Bf16, (seen / 2.0).max(1.0));
+        self.in_format(layout.kv, |kv| read(kv, seen), halved)
             .unwrap_or_else(|| self.fallback.decode_attention(layout, batch, context))
     }
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
         let uniform = |batch: f64, new: f64| {
             let point = profile::latent_point(layout, batch, new);
-            self.read(SurfaceKind::LatentPrefill(Self::kv(layout.kv)), &point)
+            let read = |kv| self.read(SurfaceKind::LatentPrefill(kv), &point);
+            self.in_format(layout.kv, read, || read(KvDtype::Bf16))
         };
         chunked(chunks, |c| layout.prefill_flops(c), uniform)
             .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
@@ -211,8 +244,12 @@ impl Kernels for Calibrated {
 
     fn latent_decode(&self, layout: &LatentLayout, batch: u32, context: f64) -> Timed {
         let each = context / f64::from(batch) + 1.0;
-        let point = profile::latent_point(layout, f64::from(batch), each);
-        self.read(SurfaceKind::LatentDecode(Self::kv(layout.kv)), &point)
+        let read = |kv, each: f64| {
+            let point = profile::latent_point(layout, f64::from(batch), each);
+            self.read(SurfaceKind::LatentDecode(kv), &point)
+        };
+        let halved = || read(KvDtype::Bf16, (each / 2.0).max(1.0));
+        self.in_format(layout.kv, |kv| read(kv, each), halved)
             .unwrap_or_else(|| self.fallback.latent_decode(layout, batch, context))
     }
 

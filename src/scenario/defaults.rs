@@ -11,6 +11,8 @@ use super::schema::{
     BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
     Transfer, WordOr,
 };
+use crate::latency::compose::Formats;
+use crate::model::{KvDtype, ModelSpec};
 use crate::{hardware, latency, model};
 
 /// Share of arrived requests promised to be good when a promise names no share.
@@ -56,17 +58,18 @@ pub(super) fn pools(system: &System) -> impl Iterator<Item = (&'static str, &Poo
 }
 
 /// Whether there are published coefficients that the `polynomial` model would use for this pool.
-pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool) -> bool {
+pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool, formats: Formats) -> bool {
     let (Ok(model), Ok(gpu)) = (model::model(model_name), hardware::gpu(&pool.gpu)) else {
         return false;
     };
-    latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
+    formats == Formats::BF16
+        && latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
 }
 
 /// The step-time model of a pool for which nobody names one: published coefficients of this very model, GPU and TP,
 /// else kernel timings of the GPU or a kindred one, else the data sheet.
-fn step_times(set: &str, model_name: &str, pool: &Pool) -> &'static str {
-    if has_polynomial(set, model_name, pool) {
+fn step_times(set: &str, model_name: &str, pool: &Pool, formats: Formats) -> &'static str {
+    if has_polynomial(set, model_name, pool, formats) {
         "polynomial"
     } else if hardware::has_surfaces(&pool.gpu).unwrap_or(false) {
         "calibrated"
@@ -106,6 +109,11 @@ impl Filler<'_> {
     fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
         let disaggregated = system.policy == Policy::Disaggregated;
         self.tuning(path, system, engine);
+        let model = system.model.as_deref().or(scenario.model.as_deref());
+        let spec = model.and_then(|name| model::model(name).ok());
+        if let Some(spec) = &spec {
+            self.formats(path, scenario, system, spec);
+        }
         self.default(&format!("{path}.queue"), "fcfs");
         let routers: &[(&str, &str)] = if disaggregated {
             &[
@@ -145,10 +153,22 @@ impl Filler<'_> {
             if let Some(choice) = &pool.latency {
                 self.latency(&latency_path, choice, Some(engine));
             } else if system.latency.is_none() && scenario.latency.is_none() {
-                let model = system.model.as_deref().or(scenario.model.as_deref());
-                let word = step_times(engine.polynomial_set, model.unwrap_or_default(), pool);
+                let formats = spec.as_ref().map_or(Formats::BF16, |spec| {
+                    super::build::formats(scenario, system, pool, spec)
+                });
+                let word = step_times(engine.polynomial_set, model.unwrap_or_default(), pool, formats);
                 self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
             }
+        }
+    }
+
+    /// Writes the number formats that at least one pool would fall back on.
+    fn formats(&mut self, path: &str, scenario: &Scenario, system: &System, spec: &ModelSpec) {
+        if scenario.weight_dtype.is_none() && !pools(system).all(|(_, p)| p.weight_dtype.is_some()) {
+            self.default(&format!("{path}.weight_dtype"), spec.native_weights.name());
+        }
+        if scenario.kv_dtype.is_none() && !pools(system).all(|(_, p)| p.kv_dtype.is_some()) {
+            self.default(&format!("{path}.kv_dtype"), KvDtype::Bf16.name());
         }
     }
 

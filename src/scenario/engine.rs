@@ -157,6 +157,8 @@ impl Engine {
             preemption: Some(Preemption::Recompute),
             swap_bandwidth: None,
             prefix_cache: Some(self.prefix_cache),
+            weight_dtype: None,
+            kv_dtype: None,
         }
     }
 }

@@ -341,18 +341,21 @@ pub fn gemm_point(g: Gemm) -> [f64; 3] {
     [g.m as f64, g.n as f64, g.k as f64]
 }
 
-/// Where a uniform batch of prompts without past lies.
+/// Where a uniform batch of prompts without past lies; its heads as `fold` times the sequences with fewer heads, 1 to
+/// take them as they are.
 #[must_use]
-pub fn prefill_point(layout: &HeadLayout, batch: f64, new: f64) -> [f64; 4] {
+pub fn prefill_point(layout: &HeadLayout, batch: f64, new: f64, fold: f64) -> [f64; 4] {
     let heads = f64::from(layout.heads);
-    [batch, new, heads, heads / f64::from(layout.kv_heads)]
+    let group = heads / f64::from(layout.kv_heads);
+    [batch * fold, new, heads / fold, group]
 }
 
-/// Where a decode batch lies; `context` per sequence with the step's own token.
+/// Where a decode batch lies; `context` per sequence with the step's own token, `fold` as in [`prefill_point`].
 #[must_use]
-pub fn decode_point(layout: &HeadLayout, batch: u32, context: f64) -> [f64; 4] {
-    let group = f64::from(layout.heads) / f64::from(layout.kv_heads);
-    [f64::from(batch), context, f64::from(layout.kv_heads), group]
+pub fn decode_point(layout: &HeadLayout, batch: u32, context: f64, fold: f64) -> [f64; 4] {
+    let kv_heads = f64::from(layout.kv_heads);
+    let group = f64::from(layout.heads) / kv_heads;
+    [f64::from(batch) * fold, context, kv_heads / fold, group]
 }
 
 /// Where a latent batch lies.

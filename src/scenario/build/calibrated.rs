@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::cluster::Role;
 use crate::hardware::{self, ProfileFile};
 use crate::latency::calibrated::{Calibrated, calibrated};
-use crate::latency::compose::{Formats, Overhead};
+use crate::latency::compose::Overhead;
 use crate::latency::{Chunk, LatencyError, LatencyModel, StepShape, measured_share};
-use crate::model::{ModelSpec, Parallelism};
+use crate::model::ModelSpec;
 use crate::scenario::schema::{CalibratedLatency, Pool};
 use crate::units::SimDuration;
 
 use super::Builder;
 use super::latency::Model;
-use super::pool::PoolContext;
+use super::pool::{Machine, PoolContext};
 
 /// Steps whose share of measured time the resolved scenario states.
 const TYPICAL_PROMPT: u32 = 1024;
@@ -31,10 +31,10 @@ impl Builder<'_> {
     pub(super) fn calibrated(
         &mut self,
         context: &PoolContext<'_>,
-        path: &str,
-        pool_path: &str,
+        (path, pool_path): (&str, &str),
         pool: &Pool,
         terms: &CalibratedLatency,
+        machine: Machine<'_>,
         published: bool,
     ) -> Option<Model> {
         let skew = terms.expert_skew.unwrap_or(0.0);
@@ -56,13 +56,12 @@ impl Builder<'_> {
         })
         .then_some(())?;
         self.fact(pool_path, told(&profile, published));
-        let parallelism = Parallelism::new(pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
         let model = context
             .system
             .model
             .as_ref()
             .or(self.scenario.model.as_ref());
-        let key = format!("{:?}", (model, &pool.gpu, parallelism, terms));
+        let key = format!("{:?}", (model, &pool.gpu, machine.parallelism, machine.formats, terms));
         if let Some(model) = self.models.0.get(&key) {
             return Some(Arc::clone(model));
         }
@@ -74,7 +73,7 @@ impl Builder<'_> {
             context.model,
             &profile,
             &pool.gpu,
-            parallelism,
+            machine,
             skew,
             overhead,
         ) {
@@ -139,12 +138,18 @@ fn make(
     model: &ModelSpec,
     profile: &ProfileFile,
     gpu: &str,
-    parallelism: Parallelism,
+    machine: Machine<'_>,
     skew: f64,
     overhead: Overhead,
 ) -> Result<Model, LatencyError> {
     let kernels = Calibrated::new(profile, gpu)?.with_skew(skew);
-    let made = calibrated(model, kernels, parallelism, Formats::BF16, overhead)?;
+    let made = calibrated(
+        model,
+        kernels,
+        machine.parallelism,
+        machine.formats,
+        overhead,
+    )?;
     Ok(Arc::new(made))
 }
 

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod calibrated;
+mod formats;
 mod kv;
 mod latency;
 mod pool;
@@ -12,6 +13,7 @@ mod transfer;
 mod workload;
 
 pub(super) use calibrated::ModelCache;
+pub(super) use formats::formats;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;

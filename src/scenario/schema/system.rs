@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::dtype::{KvFormat, Weights};
 use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 use super::queue::{LongPrompts, QueueKind};
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
@@ -82,6 +83,10 @@ macro_rules! tuned {
             pub swap_bandwidth: Option<Bandwidth>,
             /// Whether prompt blocks stay cached for prompts that start alike.
             pub prefix_cache: Option<bool>,
+            /// Format of the weights of the linear layers.
+            pub weight_dtype: Option<Weights>,
+            /// Format of the KV cache.
+            pub kv_dtype: Option<KvFormat>,
         }
 
         impl $name {
@@ -103,6 +108,8 @@ macro_rules! tuned {
                     preemption: self.preemption,
                     swap_bandwidth: self.swap_bandwidth,
                     prefix_cache: self.prefix_cache,
+                    weight_dtype: self.weight_dtype,
+                    kv_dtype: self.kv_dtype,
                 }
             }
         }
@@ -180,6 +187,8 @@ pub struct Tuning {
     pub preemption: Option<Preemption>,
     pub swap_bandwidth: Option<Bandwidth>,
     pub prefix_cache: Option<bool>,
+    pub weight_dtype: Option<Weights>,
+    pub kv_dtype: Option<KvFormat>,
 }
 
 impl Tuning {
@@ -201,6 +210,8 @@ impl Tuning {
             preemption: self.preemption.or(fallback.preemption),
             swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
             prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
+            weight_dtype: self.weight_dtype.or(fallback.weight_dtype),
+            kv_dtype: self.kv_dtype.or(fallback.kv_dtype),
         }
     }
 }

@@ -125,13 +125,13 @@ fn attention(row: &Row<'_>, decode: bool) -> Result<Outcome, ProfileError> {
         let context = f64::from(row.count("context_tokens", 1)?);
         (
             SurfaceKind::DecodeAttention(layout.kv, layout.head_dim),
-            shapes::decode_point(&layout, batch, context),
+            shapes::decode_point(&layout, batch, context, 1.0),
         )
     } else {
         let new = f64::from(row.count("new_tokens", 1)?);
         (
             SurfaceKind::PrefillAttention(layout.kv, layout.head_dim),
-            shapes::prefill_point(&layout, f64::from(batch), new),
+            shapes::prefill_point(&layout, f64::from(batch), new, 1.0),
         )
     };
     Ok(Ok(Sample {
