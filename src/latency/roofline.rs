@@ -4,7 +4,9 @@
 //! split-K, so it is too fast for odd shapes; use a measured profile where one exists.
 
 use super::compose::{Composed, Formats, Overhead};
-use super::kernels::{Collective, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed};
+use super::kernels::{
+    Collective, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+};
 use super::{Chunk, LatencyError};
 use crate::hardware::{GpuSpec, Precision};
 use crate::model::{ModelSpec, Parallelism, WeightDtype};
@@ -103,6 +105,12 @@ impl Datasheet {
             .unwrap_or(peaks.bf16)
     }
 
+    /// Attention computes at 16 bits, whatever the cache holds.
+    fn attention(&self, flops: f64, bytes: f64) -> Timed {
+        let efficiency = self.efficiency.prefill_attention;
+        self.roofline(flops, self.gpu.peaks.bf16, efficiency, bytes)
+    }
+
     fn roofline(&self, flops: f64, peak: f64, compute: f64, bytes: f64) -> Timed {
         let memory = bytes / (self.gpu.memory_bandwidth * self.efficiency.memory);
         let seconds = (flops / (peak * compute)).max(memory) + self.efficiency.kernel_seconds;
@@ -140,19 +148,12 @@ impl Kernels for Datasheet {
                 f64::from(c.new) * rows + f64::from(c.new + c.past) * layout.kv_bytes_per_token()
             })
             .sum();
-        self.roofline(
-            flops,
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
-            bytes,
-        )
+        self.attention(flops, bytes)
     }
 
     fn decode_attention(&self, layout: &HeadLayout, batch: u32, context: f64) -> Timed {
-        self.roofline(
+        self.attention(
             layout.decode_flops(batch, context),
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
             layout.decode_bytes(batch, context),
         )
     }
@@ -165,19 +166,12 @@ impl Kernels for Datasheet {
             .iter()
             .map(|c| f64::from(2 * c.new + c.past) * per_token)
             .sum();
-        self.roofline(
-            flops,
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
-            bytes,
-        )
+        self.attention(flops, bytes)
     }
 
     fn latent_decode(&self, layout: &LatentLayout, batch: u32, context: f64) -> Timed {
-        self.roofline(
+        self.attention(
             layout.decode_flops(batch, context),
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
             layout.decode_bytes(batch, context),
         )
     }
@@ -201,6 +195,10 @@ impl Kernels for Datasheet {
             self.efficiency.collective_seconds
                 + c.bytes * c.kind.traffic(c.ranks) / (bandwidth * self.efficiency.link),
         )
+    }
+
+    fn dispatch(&self, d: Dispatch) -> Timed {
+        Timed::unmeasured(2.0 * self.collective(d.all_to_all()).seconds)
     }
 
     fn elementwise(&self, bytes: f64) -> Timed {

@@ -9,7 +9,7 @@ use super::document::{get, set};
 use super::engine::{self, Engine};
 use super::schema::{
     BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
-    Transfer, WordOr,
+    Transfer, Tuning, WordOr,
 };
 use crate::latency::compose::Formats;
 use crate::model::{KvDtype, ModelSpec};
@@ -156,7 +156,12 @@ impl Filler<'_> {
                 let formats = spec.as_ref().map_or(Formats::BF16, |spec| {
                     super::build::formats(scenario, system, pool, spec)
                 });
-                let word = step_times(engine.polynomial_set, model.unwrap_or_default(), pool, formats);
+                let word = step_times(
+                    engine.polynomial_set,
+                    model.unwrap_or_default(),
+                    pool,
+                    formats,
+                );
                 self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
             }
         }
@@ -164,7 +169,8 @@ impl Filler<'_> {
 
     /// Writes the number formats that at least one pool would fall back on.
     fn formats(&mut self, path: &str, scenario: &Scenario, system: &System, spec: &ModelSpec) {
-        if scenario.weight_dtype.is_none() && !pools(system).all(|(_, p)| p.weight_dtype.is_some()) {
+        if scenario.weight_dtype.is_none() && !pools(system).all(|(_, p)| p.weight_dtype.is_some())
+        {
             self.default(&format!("{path}.weight_dtype"), spec.native_weights.name());
         }
         if scenario.kv_dtype.is_none() && !pools(system).all(|(_, p)| p.kv_dtype.is_some()) {
@@ -188,11 +194,23 @@ impl Filler<'_> {
             {
                 self.default(&format!("{path}.polynomial.set"), engine.polynomial_set);
             }
-            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path),
-            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
-            (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path),
-            (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path),
+            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path, engine),
+            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path, engine),
+            (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path, engine),
+            (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path, engine),
             _ => {}
+        }
+    }
+
+    /// The engine's time per step, known below an engine.
+    fn overhead(&mut self, path: &str, engine: Option<&Engine>) {
+        if let Some(host) = engine.map(|engine| engine.host) {
+            for (key, us) in [
+                ("step_overhead", host.step_us),
+                ("step_overhead_per_sequence", host.sequence_us),
+            ] {
+                self.default(&format!("{path}.{key}"), format!("{us} us"));
+            }
         }
     }
 
@@ -208,12 +226,12 @@ impl Filler<'_> {
         }
     }
 
-    fn calibrated(&mut self, path: &str) {
+    fn calibrated(&mut self, path: &str, engine: Option<&Engine>) {
         self.default(&format!("{path}.calibrated.expert_skew"), 0.0);
-        self.default(&format!("{path}.calibrated.step_overhead"), "0 us");
+        self.overhead(&format!("{path}.calibrated"), engine);
     }
 
-    fn roofline(&mut self, path: &str) {
+    fn roofline(&mut self, path: &str, engine: Option<&Engine>) {
         let stated = latency::roofline::Efficiency::default();
         let path = format!("{path}.roofline");
         for (key, share) in [
@@ -227,9 +245,51 @@ impl Filler<'_> {
         for (key, seconds) in [
             ("kernel_time", stated.kernel_seconds),
             ("collective_time", stated.collective_seconds),
-            ("step_overhead", 0.0),
         ] {
             self.default(&format!("{path}.{key}"), format!("{} us", seconds * 1e6));
+        }
+        self.overhead(&path, engine);
+    }
+
+    /// Writes a limit of steps that an engine chooses by the GPU: for the system where its pools agree, else for each pool.
+    fn by_gpu(&mut self, path: &str, system: &System, engine: &Engine, key: &str) {
+        let chunked = key == "chunk_budget";
+        let written = |tuning: Tuning| {
+            if chunked {
+                tuning.chunk_budget.is_some()
+            } else {
+                tuning.max_seqs.is_some()
+            }
+        };
+        if written(system.tuning()) {
+            return;
+        }
+        // A budget for the whole system would ask its prefill pool for chunks, too.
+        let one_pool = !chunked || system.policy == Policy::Chunked;
+        let values: Vec<(&str, u32)> = pools(system)
+            .filter(|(_, pool)| !written(pool.tuning()))
+            .filter(|(_, pool)| one_pool || pool.batch == Some(BatchKind::DecodeFirst))
+            .map(|(name, pool)| {
+                let size = engine.step_size(hardware::gpu(&pool.gpu).ok().as_ref());
+                (
+                    name,
+                    if chunked {
+                        size.chunk_budget
+                    } else {
+                        size.max_seqs
+                    },
+                )
+            })
+            .collect();
+        let Some((_, first)) = values.first() else {
+            return;
+        };
+        if one_pool && values.iter().all(|(_, value)| value == first) {
+            self.default(&format!("{path}.{key}"), *first);
+        } else {
+            for (pool, value) in values {
+                self.default(&format!("{path}.{pool}.{key}"), value);
+            }
         }
     }
 
@@ -241,9 +301,10 @@ impl Filler<'_> {
         if system.long_prompts.is_some() {
             self.default(&format!("{path}.long_prompts.most"), 1);
         }
-        if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
-            self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
+        if chunked {
+            self.by_gpu(path, system, engine, "chunk_budget");
         }
+        self.by_gpu(path, system, engine, "max_seqs");
         if system.policy != Policy::Chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
@@ -256,7 +317,7 @@ impl Filler<'_> {
 }
 
 /// Every other tuning key: whether each pool has it, and the engine's value.
-fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 10] {
+fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 9] {
     let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
     let context = match engine.max_decode_context {
         Limit::Unlimited => Value::from("unlimited"),
@@ -267,11 +328,6 @@ fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Valu
             "max_step_prompts",
             every_pool_has(|p| p.max_step_prompts.is_some()),
             engine.max_step_prompts.into(),
-        ),
-        (
-            "max_seqs",
-            every_pool_has(|p| p.max_seqs.is_some()),
-            engine.max_seqs.into(),
         ),
         (
             "max_decode_context",

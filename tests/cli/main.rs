@@ -3,6 +3,7 @@
 mod bad_input;
 mod bad_trace;
 mod calibrate;
+mod dtypes;
 mod explain;
 mod files;
 mod help;

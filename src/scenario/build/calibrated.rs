@@ -10,7 +10,6 @@ use crate::latency::compose::Overhead;
 use crate::latency::{Chunk, LatencyError, LatencyModel, StepShape, measured_share};
 use crate::model::ModelSpec;
 use crate::scenario::schema::{CalibratedLatency, Pool};
-use crate::units::SimDuration;
 
 use super::Builder;
 use super::latency::Model;
@@ -56,27 +55,32 @@ impl Builder<'_> {
         })
         .then_some(())?;
         self.fact(pool_path, told(&profile, published));
+        let overhead = self.overhead(
+            context,
+            pool_path,
+            terms.step_overhead,
+            terms.step_overhead_per_sequence,
+        );
         let model = context
             .system
             .model
             .as_ref()
             .or(self.scenario.model.as_ref());
-        let key = format!("{:?}", (model, &pool.gpu, machine.parallelism, machine.formats, terms));
+        let key = format!(
+            "{:?}",
+            (
+                model,
+                &pool.gpu,
+                machine.parallelism,
+                machine.formats,
+                overhead,
+                skew
+            )
+        );
         if let Some(model) = self.models.0.get(&key) {
             return Some(Arc::clone(model));
         }
-        let overhead = Overhead {
-            step: terms.step_overhead.map_or(SimDuration::ZERO, |span| span.0),
-            ..Overhead::NONE
-        };
-        match make(
-            context.model,
-            &profile,
-            &pool.gpu,
-            machine,
-            skew,
-            overhead,
-        ) {
+        match make(context.model, &profile, &pool.gpu, machine, skew, overhead) {
             Ok(model) => {
                 self.models.0.insert(key, Arc::clone(&model));
                 Some(model)
@@ -111,7 +115,12 @@ impl Builder<'_> {
             decodes: TYPICAL_BATCH,
             context: u64::from(TYPICAL_BATCH) * u64::from(TYPICAL_CONTEXT),
         };
-        let share = |shape| measured_share(model, shape, pp).map(|share| (share * 100.0).round());
+        let mut least = 1.0f64;
+        let mut share = |shape| {
+            let share = measured_share(model, shape, pp)?;
+            least = least.min(share);
+            Some((share * 100.0).round())
+        };
         let mut steps = Vec::new();
         if role != Role::Decode {
             steps.extend(share(&prefill).map(|share| {
@@ -126,6 +135,7 @@ impl Builder<'_> {
             }));
         }
         if !steps.is_empty() {
+            self.measured.push((path.to_owned(), least));
             self.fact(
                 path,
                 format!("inside measured ranges: {}", steps.join(", ")),

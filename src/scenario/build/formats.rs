@@ -47,7 +47,11 @@ impl Builder<'_> {
         let native = context.model.native_weights;
         if let Err(error) = formats.check(gpu) {
             let why = if formats.weights == native && native != WeightDtype::Bf16 {
-                format!(" ({} is published in {})", context.model.name, native.name())
+                format!(
+                    " ({} is published in {})",
+                    context.model.name,
+                    native.name()
+                )
             } else {
                 String::new()
             };
@@ -96,7 +100,11 @@ impl Builder<'_> {
                 .map_or(KvDtype::Bf16, |KvFormat(format)| format)
         };
         let (a, b) = (format(prefill), format(decode));
-        let owner = if decode.kv_dtype.is_some() { "decode" } else { "prefill" };
+        let owner = if decode.kv_dtype.is_some() {
+            "decode"
+        } else {
+            "prefill"
+        };
         self.require(a == b, &format!("{path}.{owner}.kv_dtype"), || {
             format!(
                 "makes the prefill pool keep {} and the decode pool {}, but KV blocks travel as they are; write one `kv_dtype` for the system",

@@ -80,7 +80,12 @@ impl Builder<'_> {
             ),
             WordOr::Word(word) if word == "roofline" => {
                 self.roofline_fact(pool_path, pool, published);
-                self.roofline(context, &path, &RooflineLatency::default(), machine)
+                self.roofline(
+                    context,
+                    (&path, pool_path),
+                    &RooflineLatency::default(),
+                    machine,
+                )
             }
             WordOr::Word(word) if word == "calibrated" => {
                 let open = CalibratedLatency::default();
@@ -103,7 +108,7 @@ impl Builder<'_> {
             }
             WordOr::Map(LatencyKind::Roofline(figures)) => {
                 self.roofline_fact(pool_path, pool, published);
-                self.roofline(context, &path, figures, machine)
+                self.roofline(context, (&path, pool_path), figures, machine)
             }
         }
     }
@@ -117,6 +122,38 @@ impl Builder<'_> {
             "no published coefficients for this pool, no timings in the GPU's profile"
         };
         self.fact(pool_path, format!("roofline step times ({why})"));
+    }
+
+    /// The engine's time per step: the scenario's figures, else the preset's; says which.
+    pub(super) fn overhead(
+        &mut self,
+        context: &PoolContext<'_>,
+        pool_path: &str,
+        step: Option<Span>,
+        per_sequence: Option<Span>,
+    ) -> Overhead {
+        let preset = context.engine.host.overhead();
+        let overhead = Overhead {
+            step: step.map_or(preset.step, |span| span.0),
+            per_sequence: per_sequence.map_or(preset.per_sequence, |span| span.0),
+            ..Overhead::NONE
+        };
+        let source = if overhead == preset {
+            context.engine.host.source
+        } else {
+            "as the scenario says"
+        };
+        if overhead != Overhead::NONE {
+            self.fact(
+                pool_path,
+                format!(
+                    "engine time of {:.3} ms per step and {:.1} us per sequence of it ({source})",
+                    overhead.step.as_ms_f64(),
+                    overhead.per_sequence.as_ms_f64() * 1e3,
+                ),
+            );
+        }
+        overhead
     }
 
     pub(super) fn fact(&mut self, pool_path: &str, text: String) {
@@ -240,7 +277,7 @@ impl Builder<'_> {
     fn roofline(
         &mut self,
         context: &PoolContext<'_>,
-        path: &str,
+        (path, pool_path): (&str, &str),
         figures: &RooflineLatency,
         machine: Machine<'_>,
     ) -> Option<Model> {
@@ -257,12 +294,12 @@ impl Builder<'_> {
             kernel_seconds: seconds(figures.kernel_time, stated.kernel_seconds),
             collective_seconds: seconds(figures.collective_time, stated.collective_seconds),
         };
-        let overhead = Overhead {
-            step: figures
-                .step_overhead
-                .map_or(SimDuration::ZERO, |span| span.0),
-            ..Overhead::NONE
-        };
+        let overhead = self.overhead(
+            context,
+            pool_path,
+            figures.step_overhead,
+            figures.step_overhead_per_sequence,
+        );
         let kernels = Datasheet::new(machine.gpu.clone(), efficiency);
         let model = kernels.and_then(|kernels| {
             Composed::new(

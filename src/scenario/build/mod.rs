@@ -36,6 +36,8 @@ pub(super) struct Builder<'d> {
     pub(super) facts: Vec<(String, String)>,
     /// The kind of step-time model of each pool, by pool path.
     pub(super) step_times: Vec<(String, StepTimes)>,
+    /// Share of the time of typical steps inside measured ranges, by pool path.
+    pub(super) measured: Vec<(String, f64)>,
     /// Step-time models made for earlier pools and points.
     pub(super) models: ModelCache,
 }
@@ -50,6 +52,7 @@ impl<'d> Builder<'d> {
             notes: Vec::new(),
             facts: Vec::new(),
             step_times: Vec::new(),
+            measured: Vec::new(),
             models: ModelCache::default(),
         }
     }

@@ -345,8 +345,10 @@ pub struct PolynomialLatency {
 pub struct CalibratedLatency {
     /// Exponent of the power law by which tokens visit experts; 0 is even.
     pub expert_skew: Option<f64>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }
 
 /// Shares of the data-sheet peaks that kernels reach, and fixed times.
@@ -365,6 +367,8 @@ pub struct RooflineLatency {
     pub kernel_time: Option<Span>,
     /// Fixed time of a collective.
     pub collective_time: Option<Span>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }
