@@ -116,6 +116,7 @@ fn host_bandwidth(pool: &Pool) -> Option<f64> {
 pub(super) fn reserve(tuning: &Tuning) -> KvReserve {
     match tuning.kv_reserve {
         Some(schema::KvReserve::MaxOutput) => KvReserve::MaxOutput,
+        Some(schema::KvReserve::OracleAtDecode) => KvReserve::OracleAtDecode,
         Some(schema::KvReserve::Oracle) => KvReserve::Oracle,
         Some(schema::KvReserve::Paged) | None => KvReserve::Paged,
     }
