@@ -46,7 +46,9 @@ fn weights_of_eight_bits_take_less_time_and_leave_more_memory() {
         narrow.contains("h100-sxm, fp8 weights, bf16 KV"),
         "{narrow}"
     );
-    assert!(after < 0.8 * before, "{before} ms to {after} ms");
+    // 7 GB less at 3.35 TB/s are 2.1 ms; products at 8 bits quantise their inputs first.
+    let saved = before - after;
+    assert!((1.4..2.1).contains(&saved), "{before} ms to {after} ms");
     let blocks = |flags: &[&str]| systems(flags)[0].pools[0].kv.blocks.expect("limited");
     let more = blocks(&fp8) - blocks(&base);
     // 6.98 of the 8.03 billion parameters are in linear layers; a block of 16 tokens has 2 MiB.
@@ -96,7 +98,7 @@ fn defaults_are_what_the_model_is_published_in() {
     assert!(ran.out.contains("weight_dtype: mxfp4"), "{}", ran.out);
     assert!(ran.out.contains("kv_dtype: bf16"), "{}", ran.out);
     refused(
-        &["model=deepseek-v3", "systems.colocated.pool.tp=16"],
+        &["systems.colocated.model=deepseek-v3"],
         &[
             "a100-80g-sxm has no fp8 peak, which fp8_block weights need; allowed: bf16, int8, int4, mxfp4",
             "deepseek-v3 is published in fp8_block",
@@ -114,11 +116,7 @@ fn formats_that_cannot_be_are_refused() {
         ],
     );
     refused(
-        &[
-            "weight_dtype=nvfp4",
-            H100,
-            "systems.colocated.latency=roofline",
-        ],
+        &["systems.colocated.weight_dtype=nvfp4", H100],
         &["h100-sxm has no fp4 peak, which nvfp4 weights need"],
     );
     refused(

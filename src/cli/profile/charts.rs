@@ -96,7 +96,7 @@ fn flops(title: &str, axis: usize, x_name: &'static str, curves: Vec<Curve>) -> 
 
 /// Achieved GB/s of decode attention for batches, each at the point that `at` gives it.
 fn reads(title: &str, at: impl Fn(f64) -> Vec<f64>) -> Figure {
-    let curves = [1.0, 8.0, 32.0, 128.0].map(|b| (format!("{b} sequences"), at(b)));
+    let curves = [1.0, 8.0, 32.0, 128.0].map(|b| (counted(b, "sequence"), at(b)));
     Figure {
         title: format!("{title}: achieved GB/s of KV reads"),
         x_name: "KV cache read (MB)",
@@ -107,6 +107,12 @@ fn reads(title: &str, at: impl Fn(f64) -> Vec<f64>) -> Figure {
         work: gigabytes,
         bound: true,
     }
+}
+
+/// `1 prompt`, `4 prompts`.
+fn counted(n: f64, what: &str) -> String {
+    let plural = if n > 1.0 { "s" } else { "" };
+    format!("{n} {what}{plural}")
 }
 
 /// Output columns and inner size of the products shown: those of Llama-3.1-8B on one GPU, and a slice of a larger model.
@@ -127,7 +133,7 @@ fn figure(surface: &Surface, kind: &str, variant: &str) -> Option<Figure> {
         }
         SurfaceKind::PrefillAttention(..) => {
             let point = |b| vec![b, 1.0, middle(2), middle(3)];
-            let curves = [1.0, 4.0, 16.0].map(|b| (format!("{b} prompts"), point(b)));
+            let curves = [1.0, 4.0, 16.0].map(|b| (counted(b, "prompt"), point(b)));
             flops(title, 1, "tokens of each prompt", curves.to_vec())
         }
         SurfaceKind::LatentPrefill(_) => {
@@ -145,11 +151,11 @@ fn figure(surface: &Surface, kind: &str, variant: &str) -> Option<Figure> {
         SurfaceKind::Collective(_) => collective(surface, title),
         SurfaceKind::Elementwise | SurfaceKind::Copy(_) => Figure {
             title: format!("{title}: achieved GB/s"),
-            x_name: "bytes",
+            x_name: "moved (MB)",
             y_name: "GB/s",
             axis: 0,
             curves: vec![(variant.to_owned(), vec![1.0])],
-            along: first(0),
+            along: |_, p| p[0] / 1e6,
             work: |_, p| p[0] / 1e9,
             bound: false,
         },
@@ -160,15 +166,15 @@ fn figure(surface: &Surface, kind: &str, variant: &str) -> Option<Figure> {
 fn collective(surface: &Surface, title: &str) -> Figure {
     let ranks = &surface.grid.axes()[1].knots;
     Figure {
-        title: format!("{title}: message bytes over time"),
-        x_name: "message (bytes)",
+        title: format!("{title}: achieved GB/s, message over time"),
+        x_name: "message (MB)",
         y_name: "GB/s",
         axis: 0,
         curves: ranks
             .iter()
             .map(|r| (format!("{r} ranks"), vec![1.0, *r]))
             .collect(),
-        along: first(0),
+        along: |_, p| p[0] / 1e6,
         work: |_, p| p[0] / 1e9,
         bound: false,
     }
@@ -180,8 +186,11 @@ fn middle(surface: &Surface, axis: usize) -> f64 {
     knots[(knots.len() - 1) / 2]
 }
 
-/// Points of a curve between two neighbouring knots.
-const BETWEEN: u32 = 3;
+/// Points of a bound between two neighbouring knots. The surface itself is a straight line between them.
+const BETWEEN: u32 = 8;
+
+/// Rates below this share of the highest are left out: launches alone.
+const LEAST: f64 = 1e-3;
 
 /// Values along an axis: its knots and some between.
 fn values(knots: &[f64]) -> Vec<f64> {
@@ -196,8 +205,28 @@ fn values(knots: &[f64]) -> Vec<f64> {
         .collect()
 }
 
+/// Leaves out what is too slow to be of interest, and bounds where there is no curve.
+fn cut(curves: &mut [(String, Points)], behind: &mut [Points]) {
+    let all = || curves.iter().flat_map(|(_, points)| points);
+    let top = all().map(|p| p.1).fold(0.0, f64::max);
+    for (_, points) in curves.iter_mut() {
+        points.retain(|p| p.1 >= LEAST * top);
+    }
+    let left = curves
+        .iter()
+        .flat_map(|(_, points)| points)
+        .map(|p| p.0)
+        .fold(f64::INFINITY, f64::min);
+    for points in behind {
+        points.retain(|p| p.0 >= left);
+    }
+}
+
+/// Points of a drawn curve.
+type Points = Vec<(f64, f64)>;
+
 fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -> Curves {
-    let values = values(&surface.grid.axes()[figure.axis].knots);
+    let knots = &surface.grid.axes()[figure.axis].knots;
     let kind = surface.kind;
     let rate = |point: &[f64], seconds: f64| {
         (
@@ -205,29 +234,29 @@ fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -
             (figure.work)(kind, point) / seconds,
         )
     };
-    let (mut curves, mut behind) = (Vec::new(), Vec::new());
+    let (mut curves, mut behind): (Vec<(String, Points)>, Vec<Points>) = Default::default();
     for (name, point) in &figure.curves {
-        let points = || {
-            values.iter().map(|&value| {
-                let mut point = point.clone();
-                point[figure.axis] = value;
-                point
-            })
+        let at = |value: f64| {
+            let mut point = point.clone();
+            point[figure.axis] = value;
+            point
         };
-        let measured = points().filter_map(|point| {
+        let measured = knots.iter().map(|&value| at(value)).filter_map(|point| {
             let timed = predict(surface, &point, gpu);
             timed.measured.then(|| rate(&point, timed.seconds))
         });
-        let measured: Vec<(f64, f64)> = measured.collect();
+        let measured: Points = measured.collect();
         if measured.len() < 2 {
             continue;
         }
         if figure.bound {
-            let bounds = points().map(|point| rate(&point, roofline_seconds(kind, &point, gpu)));
+            let points = values(knots).into_iter().map(at);
+            let bounds = points.map(|point| rate(&point, roofline_seconds(kind, &point, gpu)));
             behind.push(bounds.collect());
         }
         curves.push((name.clone(), measured));
     }
+    cut(&mut curves, &mut behind);
     let bound = if figure.bound {
         "; dashed: the data sheet's roofline"
     } else {
