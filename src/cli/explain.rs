@@ -43,8 +43,11 @@ pub(super) fn explain(args: &ExplainArgs) -> Outcome {
     }
     for system in &experiment.points[0].systems {
         for pool in &system.pools {
+            let formats = pool.latency.formats().map_or_else(String::new, |f| {
+                format!(", {} weights, {} KV", f.weights.name(), f.kv.name())
+            });
             report::emit(&format!(
-                "{} · {}: {} × (tp {} pp {}) {}\n\n",
+                "{} · {}: {} × (tp {} pp {}) {}{formats}\n\n",
                 system.name, pool.name, pool.instances, pool.tp, pool.pp, pool.gpu
             ))?;
             for prefill in [true, false] {

@@ -4,7 +4,9 @@
 //! split-K, so it is too fast for odd shapes; use a measured profile where one exists.
 
 use super::compose::{Composed, Formats, Overhead};
-use super::kernels::{Collective, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed};
+use super::kernels::{
+    Collective, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+};
 use super::{Chunk, LatencyError};
 use crate::hardware::{GpuSpec, Precision};
 use crate::model::{ModelSpec, Parallelism, WeightDtype};
@@ -205,6 +207,10 @@ impl Kernels for Datasheet {
             self.efficiency.collective_seconds
                 + c.bytes * c.kind.traffic(c.ranks) / (bandwidth * self.efficiency.link),
         )
+    }
+
+    fn dispatch(&self, d: Dispatch) -> Timed {
+        Timed::unmeasured(2.0 * self.collective(d.all_to_all()).seconds)
     }
 
     fn elementwise(&self, bytes: f64) -> Timed {

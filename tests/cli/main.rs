@@ -4,6 +4,7 @@ mod bad_input;
 mod bad_trace;
 mod calibrate;
 mod closed_loop;
+mod dtypes;
 mod explain;
 mod files;
 mod help;

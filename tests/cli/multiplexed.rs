@@ -77,10 +77,7 @@ fn systems_whose_streams_cannot_share_a_gpu_are_refused() {
         ),
         (
             format!("{pool}\n    {}", pool.replace("pool", "prefill")),
-            [
-                "policy `multiplexed` has no pool `prefill`",
-                "remove it",
-            ],
+            ["policy `multiplexed` has no pool `prefill`", "remove it"],
         ),
         (
             format!("transfer: {{link: nvlink}}\n    {pool}"),

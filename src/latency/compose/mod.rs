@@ -13,6 +13,7 @@
 //! overhead.
 
 mod attention;
+mod lone;
 mod operators;
 mod overhead;
 mod stage;
@@ -211,6 +212,10 @@ impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {
             + self.overhead.seconds(stage, tokens, sequences)
             + self.operators.prefill_seconds(shape.chunks, stage.index);
         Fine(Fine::from_secs_f64(seconds).0.saturating_add(attention.0)).ceil()
+    }
+
+    fn formats(&self) -> Option<Formats> {
+        Some(self.operators.formats)
     }
 
     fn breakdown(&self, shape: &StepShape<'_>, stage: Stage) -> Option<Vec<Operator>> {

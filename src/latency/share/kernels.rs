@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Slowdown;
 use crate::latency::Chunk;
 use crate::latency::kernels::{
-    Collective, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+    Collective, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
 };
 use crate::latency::roofline::{Datasheet, Unit};
 
@@ -80,6 +80,11 @@ impl Kernels for SharedKernels {
     fn collective(&self, c: Collective) -> Timed {
         // Links carry what they carried; a few SMs drive them.
         let timed = self.whole.collective(c);
+        Timed::unmeasured(timed.seconds * self.slowdown.contention)
+    }
+
+    fn dispatch(&self, d: Dispatch) -> Timed {
+        let timed = self.whole.dispatch(d);
         Timed::unmeasured(timed.seconds * self.slowdown.contention)
     }
 

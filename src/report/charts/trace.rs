@@ -120,6 +120,7 @@ fn panel(x_name: &str, y_name: &str, x: Scale, y: Scale) -> Panel {
         lines: Vec::new(),
         across: Vec::new(),
         upright: Vec::new(),
+        behind: Vec::new(),
     }
 }
 

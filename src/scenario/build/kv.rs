@@ -1,7 +1,8 @@
 //! What sequences are given of the KV memory and what becomes of those that lose it.
 
 use crate::cluster::{KvReserve, Preemption, Reservation, Role, SkipPrefill};
-use crate::hardware::GpuSpec;
+use crate::hardware::{self, GpuSpec};
+use crate::latency::calibrated;
 use crate::scenario::schema::{self, Policy, Pool, System, Tuning};
 
 use super::Builder;
@@ -36,7 +37,7 @@ impl Builder<'_> {
                 bytes_per_sec: tuning.swap_bandwidth.map_or_else(
                     || {
                         let links = pool.tp.unwrap_or(1) * pool.pp.unwrap_or(1);
-                        gpu.pcie_bandwidth * f64::from(links)
+                        host_bandwidth(pool).unwrap_or(gpu.pcie_bandwidth) * f64::from(links)
                     },
                     |bandwidth| bandwidth.0,
                 ),
@@ -102,6 +103,13 @@ impl Builder<'_> {
             Some(schema::Reservation::AtHandoff) | None => Reservation::AtHandoff,
         }
     }
+}
+
+/// What copies between host and device reach by the profile of the pool's GPU, if it timed any.
+fn host_bandwidth(pool: &Pool) -> Option<f64> {
+    // A profile that cannot be read is told with the pool's step times.
+    let file = hardware::profile(&pool.gpu).ok()?;
+    calibrated::host_bandwidth(&file, &pool.gpu).ok()?
 }
 
 /// How many KV blocks a sequence is given.

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod calibrated;
+mod formats;
 mod kv;
 mod latency;
 mod multiplex;
@@ -13,6 +14,7 @@ mod transfer;
 mod workload;
 
 pub(super) use calibrated::ModelCache;
+pub(super) use formats::formats;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;
@@ -35,6 +37,8 @@ pub(super) struct Builder<'d> {
     pub(super) facts: Vec<(String, String)>,
     /// The kind of step-time model of each pool, by pool path.
     pub(super) step_times: Vec<(String, StepTimes)>,
+    /// Share of the time of typical steps inside measured ranges, by pool path.
+    pub(super) measured: Vec<(String, f64)>,
     /// Step-time models made for earlier pools and points.
     pub(super) models: ModelCache,
 }
@@ -49,6 +53,7 @@ impl<'d> Builder<'d> {
             notes: Vec::new(),
             facts: Vec::new(),
             step_times: Vec::new(),
+            measured: Vec::new(),
             models: ModelCache::default(),
         }
     }

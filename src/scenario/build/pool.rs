@@ -2,10 +2,9 @@
 
 use crate::cluster::{KvSpec, PoolSpec, Preemption, QueueRule, Role, StepLimits};
 use crate::hardware::{self, GpuSpec};
+use crate::latency::compose::Formats;
 use crate::latency::share::SmSplit;
-use crate::model::{
-    KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
-};
+use crate::model::{MemoryPlan, ModelSpec, Parallelism, activation_estimate, kv_capacity};
 use crate::policy::batch::BatchRule;
 use crate::scenario::engine::Engine;
 use crate::scenario::schema::{BatchKind, KvBlocks, Limit, Policy, Pool, System, Tuning};
@@ -33,6 +32,14 @@ pub(super) struct PoolContext<'s> {
     pub(super) queue: &'s QueueRule,
     /// How prompts and decodes share the GPUs, if they do.
     pub(super) split: Option<&'s SmSplit>,
+}
+
+/// What an instance of a pool runs on, and in which number formats.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'g> {
+    pub(super) gpu: &'g GpuSpec,
+    pub(super) parallelism: Parallelism,
+    pub(super) formats: Formats,
 }
 
 impl Builder<'_> {
@@ -80,12 +87,17 @@ impl Builder<'_> {
         );
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
+        let machine = Machine {
+            gpu: &gpu,
+            parallelism,
+            formats: self.formats(context, &path, pool, &gpu)?,
+        };
         let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
         let kv = KvSpec {
             preemption,
-            ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
+            ..self.kv(context, &path, pool, &tuning, machine, limits)?
         };
-        let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
+        let latency = self.latency(context, &path, pool, machine)?;
         if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
             self.measured_fact(&path, role, pp, latency.as_ref());
         }
@@ -183,7 +195,7 @@ impl Builder<'_> {
         path: &str,
         pool: &Pool,
         tuning: &Tuning,
-        gpu: &GpuSpec,
+        machine: Machine<'_>,
         limits: StepLimits,
     ) -> Option<KvSpec> {
         let before = self.problems.len();
@@ -209,7 +221,7 @@ impl Builder<'_> {
         if self.problems.len() > before {
             return None;
         }
-        let blocks = self.blocks(context, path, pool, tuning, gpu, limits)?;
+        let blocks = self.blocks(context, path, pool, tuning, machine, limits)?;
         self.facts.push((
             path.to_owned(),
             match blocks {
@@ -227,7 +239,7 @@ impl Builder<'_> {
             block_tokens,
             blocks,
             watermark_blocks,
-            bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
+            bytes_per_token: context.model.kv_bytes_per_token(machine.formats.kv),
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
             prefix_cache: tuning.prefix_cache.unwrap_or(false),
@@ -241,7 +253,7 @@ impl Builder<'_> {
         path: &str,
         pool: &Pool,
         tuning: &Tuning,
-        gpu: &GpuSpec,
+        machine: Machine<'_>,
         limits: StepLimits,
     ) -> Option<Option<u64>> {
         match tuning.kv_blocks.unwrap_or(KvBlocks::Fit) {
@@ -254,16 +266,24 @@ impl Builder<'_> {
                 .then_some(Some(blocks))
             }
             KvBlocks::Fit => {
-                let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+                let Machine {
+                    gpu,
+                    parallelism,
+                    formats,
+                } = machine;
                 let step_tokens = limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS);
                 let plan = MemoryPlan {
                     memory_bytes: gpu.memory_bytes,
                     fraction: tuning.memory_fraction.unwrap_or(1.0),
-                    activation_bytes: activation_estimate(context.model, tp, step_tokens),
-                    weights: WeightDtype::Bf16,
-                    kv: KvDtype::Bf16,
+                    activation_bytes: activation_estimate(
+                        context.model,
+                        parallelism.tp,
+                        step_tokens,
+                    ),
+                    weights: formats.weights,
+                    kv: formats.kv,
                 };
-                let tokens = match kv_capacity(context.model, Parallelism::new(tp, pp), &plan) {
+                let tokens = match kv_capacity(context.model, parallelism, &plan) {
                     Ok(fit) => fit.tokens,
                     Err(error) => {
                         self.wrong(path, format!("{error} ({})", gpu.name));

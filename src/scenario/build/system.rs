@@ -55,6 +55,7 @@ impl Builder<'_> {
         let reservation = self.reservation(&path, system);
         let skip = self.skip_prefill(&path, system);
         let split = self.split(&path, system);
+        self.same_kv_format(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;

@@ -4,6 +4,7 @@
 //! `defaults` and checked by `build`. Unknown keys are refused. `docs/scenario.md`
 //! describes each key for people.
 
+mod dtype;
 mod kv;
 mod multiplex;
 mod queue;
@@ -11,6 +12,7 @@ mod system;
 mod value;
 mod workload;
 
+pub use dtype::{KvFormat, Weights};
 pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 pub use multiplex::{IdleSms, Multiplex};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
@@ -45,6 +47,10 @@ pub struct Scenario {
     pub model: Option<String>,
     /// Engine preset: defaults of the keys that tune a system.
     pub engine: Option<String>,
+    /// Format of the weights of every system that names none.
+    pub weight_dtype: Option<Weights>,
+    /// Format of the KV cache of every system that names none.
+    pub kv_dtype: Option<KvFormat>,
     /// Step-time model of every system that names none.
     pub latency: Option<WordOr<LatencyKind>>,
     /// The latency promise.

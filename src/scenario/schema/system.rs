@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::dtype::{KvFormat, Weights};
 use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 use super::multiplex::Multiplex;
 use super::queue::{LongPrompts, QueueKind};
@@ -87,6 +88,10 @@ macro_rules! tuned {
             pub swap_bandwidth: Option<Bandwidth>,
             /// Whether prompt blocks stay cached for prompts that start alike.
             pub prefix_cache: Option<bool>,
+            /// Format of the weights of the linear layers.
+            pub weight_dtype: Option<Weights>,
+            /// Format of the KV cache.
+            pub kv_dtype: Option<KvFormat>,
         }
 
         impl $name {
@@ -108,6 +113,8 @@ macro_rules! tuned {
                     preemption: self.preemption,
                     swap_bandwidth: self.swap_bandwidth,
                     prefix_cache: self.prefix_cache,
+                    weight_dtype: self.weight_dtype,
+                    kv_dtype: self.kv_dtype,
                 }
             }
         }
@@ -187,6 +194,8 @@ pub struct Tuning {
     pub preemption: Option<Preemption>,
     pub swap_bandwidth: Option<Bandwidth>,
     pub prefix_cache: Option<bool>,
+    pub weight_dtype: Option<Weights>,
+    pub kv_dtype: Option<KvFormat>,
 }
 
 impl Tuning {
@@ -208,6 +217,8 @@ impl Tuning {
             preemption: self.preemption.or(fallback.preemption),
             swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
             prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
+            weight_dtype: self.weight_dtype.or(fallback.weight_dtype),
+            kv_dtype: self.kv_dtype.or(fallback.kv_dtype),
         }
     }
 }
@@ -341,8 +352,10 @@ pub struct PolynomialLatency {
 pub struct CalibratedLatency {
     /// Exponent of the power law by which tokens visit experts; 0 is even.
     pub expert_skew: Option<f64>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }
 
 /// Shares of the data-sheet peaks that kernels reach, and fixed times.
@@ -361,6 +374,8 @@ pub struct RooflineLatency {
     pub kernel_time: Option<Span>,
     /// Fixed time of a collective.
     pub collective_time: Option<Span>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }
