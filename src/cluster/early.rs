@@ -16,21 +16,8 @@ impl Cluster {
                 self.route_arrival(slot, host);
                 continue;
             }
-            let now = host.now();
-            let chosen = self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now);
-            let live = &mut self.table[slot];
-            live.decode_on = chosen;
-            live.early = true;
-            let tokens = u64::from(live.handed_over(self.first_token));
-            let instance = &mut self.instances[chosen.index()];
-            instance.inbound.push_back(slot);
-            instance.early += 1;
-            instance.expected += 1;
-            instance.pending_tokens += tokens;
-            self.decode.refresh(instance);
-            self.mark_dirty(chosen);
+            self.table[slot].early = true;
+            self.queue_for_decode(slot, host);
         }
     }
 

@@ -18,23 +18,30 @@ impl Cluster {
                 self.send_reserved(slot, host);
                 continue;
             }
-            let now = host.now();
-            let chosen = self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now);
+            self.queue_for_decode(slot, host);
             let live = &mut self.table[slot];
-            live.decode_on = chosen;
-            live.record.decode_instance.get_or_insert(chosen);
+            live.record.decode_instance.get_or_insert(live.decode_on);
             live.to_compute = live.handed_over(self.first_token);
-            let tokens = u64::from(live.to_compute);
-            let instance = &mut self.instances[chosen.index()];
-            instance.inbound.push_back(slot);
-            instance.expected += 1;
-            instance.pending_tokens += tokens;
-            self.decode.refresh(instance);
-            self.mark_dirty(chosen);
         }
         self.handoffs.clear();
+    }
+
+    /// Chooses the decode instance of a request, which waits there for blocks: when its prompt is done or, with an early
+    /// reservation, before it begins.
+    pub(super) fn queue_for_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let now = host.now();
+        let chosen = self
+            .decode
+            .choose(&self.table, slot, &mut self.instances, now);
+        let live = &mut self.table[slot];
+        live.decode_on = chosen;
+        let instance = &mut self.instances[chosen.index()];
+        instance.inbound.push_back(slot);
+        instance.early += u64::from(live.early);
+        instance.expected += 1;
+        instance.pending_tokens += u64::from(live.handed_over(self.first_token));
+        self.decode.refresh(instance);
+        self.mark_dirty(chosen);
     }
 
     /// Reserves blocks for the sequences routed to `id`, in order, while they fit, and sends their KV caches.
