@@ -33,16 +33,22 @@ impl Cluster {
 
     /// Gives back what was reserved for a request that has ended on its prefill instance.
     pub(super) fn cancel_early<H: Host>(&mut self, host: &mut H) {
-        while let Some(live) = self.cancelled.pop() {
+        while let Some((slot, live)) = self.cancelled.pop() {
             let tokens = u64::from(live.handed_over(self.first_token));
             let id = live.decode_on;
+            if let (Some(fabric), true) = (&mut self.fabric, live.fed > 0) {
+                // What it has sent early was sent for nothing.
+                let _unsent = fabric.withdraw(host.now(), slot);
+                self.watch_network(host);
+            }
             let instance = &mut self.instances[id.index()];
-            let blocks = instance.blocks_of(&live, tokens);
+            let mut blocks = instance.blocks_of(&live, tokens);
             instance.seqs -= 1;
             instance.expected -= 1;
             instance.pending_tokens -= tokens;
             // The level before blocks go is the one that stepping would have reached.
             instance.report_ended(host);
+            blocks -= instance.let_go_there(&live, &self.table);
             instance.give_blocks(blocks, host);
             self.mark_dirty(id);
         }

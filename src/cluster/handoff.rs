@@ -6,8 +6,10 @@
 //! ```
 
 use super::host::Host;
+use super::spec::Overlap;
 use super::state::Cluster;
 use crate::ids::{InstanceId, SlotId};
+use crate::units::SimDuration;
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -67,7 +69,8 @@ impl Cluster {
             } else {
                 (false, live.to_compute)
             };
-            let blocks = instance.blocks_of(live, u64::from(context));
+            let found = instance.find_there(slot, u64::from(context), &self.table, now);
+            let blocks = found.blocks;
             let watermark = if instance.seqs == 0 {
                 0
             } else {
@@ -82,12 +85,12 @@ impl Cluster {
             }
             instance.inbound.pop_front();
             instance.seqs += 1;
-            instance.take_blocks(blocks, host);
+            instance.hold_there(slot, found, &mut self.table, host);
             if early {
                 instance.early -= 1;
                 self.reserved.push(slot);
             } else {
-                self.send(slot, 0, host);
+                self.send(slot, (0, SimDuration::ZERO), host);
             }
         }
     }
@@ -97,9 +100,11 @@ impl Cluster {
         let live = &mut self.table[slot];
         live.early = false;
         live.record.decode_instance.get_or_insert(live.decode_on);
-        let prompt = live.computed;
         live.to_compute = live.handed_over(self.first_token);
-        let ahead = self.sent_ahead(slot, prompt, host.now());
+        let ahead = self.sent_ahead(slot, host.now());
+        if self.fabric.is_some() && self.transfer.overlap != Overlap::None {
+            self.watch_network(host);
+        }
         self.send(slot, ahead, host);
     }
 }

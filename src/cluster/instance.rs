@@ -7,6 +7,7 @@ use super::group::Group;
 use super::host::Host;
 use super::observer::Observer;
 use super::spec::KvReserve;
+use super::staging::Copies;
 use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, SlotId};
@@ -99,7 +100,7 @@ pub(super) struct Instance {
     pub(super) pool: PoolId,
     /// The lane of its first stage; the others follow.
     pub(super) lane: usize,
-    /// The lane of its outgoing link.
+    /// The lane of its link.
     pub(super) link_lane: usize,
     pub(super) policy: Box<dyn BatchPolicy>,
     /// Prompts not admitted; preempted sequences in front.
@@ -138,7 +139,10 @@ pub(super) struct Instance {
     pub(super) handing_off: u32,
     /// Tokens of prompts waiting or in progress and of sequences not in a batch yet.
     pub(super) pending_tokens: u64,
+    /// Its queue of transfers to be posted.
     pub(super) link: Link,
+    /// Its copies to and from host memory, if transfers are staged there as a whole.
+    pub(super) copies: Option<Box<Copies>>,
     /// Emptied batches, kept for their memory.
     pub(super) spare: Vec<Batch>,
     /// Tokens per block, when KV memory is finite and sequences take blocks as they grow.
@@ -243,8 +247,10 @@ impl Instance {
         if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
             return self.kv.free() + self.unreported;
         }
-        let ended = batch.group.blocks_for_steps(batch.ended_by(now));
-        self.kv.free() + self.unreported - ended
+        // Some of those of the steps that have ended may have been told of.
+        let group = &batch.group;
+        let ended = group.blocks_for_steps(batch.ended_by(now));
+        self.kv.free() + group.blocks_for_steps(batch.steps) - ended
     }
 
     /// KV blocks in use at `now`, steps that start at `now` included.

@@ -1,6 +1,7 @@
 //! What the loop tells the outside: one no-op-default method per fact.
 
 use super::decode_run::{Progression, RunClock};
+use super::journey::TransferFact;
 use super::record::RequestRecord;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::{Fine, SimTime};
@@ -128,6 +129,11 @@ pub trait Observer {
         let _ = (now, from, to, bytes);
     }
 
+    /// The whole way of the transfer that has just ended.
+    fn transferred(&mut self, fact: &TransferFact) {
+        let _ = fact;
+    }
+
     /// A sequence lost its KV blocks and goes back to a queue.
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         let _ = (now, instance, id);
@@ -191,6 +197,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
     fn transfer_ended(&mut self, now: SimTime, from: InstanceId, to: InstanceId, bytes: u64) {
         both!(self.0, self.1, transfer_ended(now, from, to, bytes));
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        both!(self.0, self.1, transferred(fact));
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {

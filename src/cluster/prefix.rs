@@ -2,12 +2,16 @@
 //!
 //! A prompt that is admitted holds the cached blocks it starts with and takes blocks for the rest; when it is done, its own whole
 //! blocks join the cache. Held blocks are shared, so they are counted once; idle ones count as free and are dropped when
-//! memory is taken. Decode instances of a disaggregated system have none: what travels to them is private.
+//! memory is taken.
+//!
+//! A decode instance with a cache is *there* for a request that has not reached it: cached blocks are held when its blocks are
+//! reserved and do not travel; what has travelled joins the cache on arrival.
 
 use super::host::Host;
 use super::instance::Instance;
 use super::spec::KvReserve;
-use super::table::Table;
+use super::state::Cluster;
+use super::table::{Live, Table};
 use crate::ids::SlotId;
 use crate::kv::{BlockPool, PrefixCache};
 use crate::policy::batch::Pick;
@@ -61,6 +65,20 @@ pub(super) fn look_up(
     }
 }
 
+/// The ids of the prompt blocks that lie wholly within the first `context` tokens.
+fn whole_blocks(table: &Table, slot: SlotId, context: u64) -> &[u32] {
+    let ids = table.prefix_ids(slot);
+    let whole = context.checked_div(table.prompt_block()).unwrap_or(0);
+    &ids[..ids.len().min(usize::try_from(whole).unwrap_or(usize::MAX))]
+}
+
+impl Cluster {
+    /// Tokens of a prompt that the decode instance holds already, before it gets there.
+    pub(super) fn held_tokens(&self, slot: SlotId) -> u64 {
+        self.table[slot].held_there as u64 * self.table.prompt_block()
+    }
+}
+
 impl Instance {
     /// Holds the cached blocks that the waiting prompts of a plan start with, before any of them takes new blocks, which could drop
     /// what another was promised.
@@ -101,6 +119,80 @@ impl Instance {
         let duplicates = cache.insert(&ids[held..]);
         let all = ids.len();
         table[slot].held = all;
+        self.give_blocks(duplicates * self.prefix_unit, host);
+    }
+
+    /// What a request that is to come here finds, when its KV cache will hold `context` tokens.
+    pub(super) fn find_there(
+        &mut self,
+        slot: SlotId,
+        context: u64,
+        table: &Table,
+        now: SimTime,
+    ) -> Found {
+        let all = self.blocks_of(&table[slot], context);
+        self.trim_prefix_at(now);
+        let Some(cache) = &self.prefix else {
+            return Found {
+                hits: 0,
+                cached_tokens: 0,
+                blocks: all,
+            };
+        };
+        let ids = whole_blocks(table, slot, context);
+        let hits = cache.hits(ids);
+        let shared = hits as u64 - cache.idle_among(&ids[..hits]);
+        Found {
+            hits,
+            cached_tokens: 0,
+            blocks: all - shared * self.prefix_unit,
+        }
+    }
+
+    /// Holds what a request that is to come here has found, and takes the rest of its blocks.
+    pub(super) fn hold_there<H: Host>(
+        &mut self,
+        slot: SlotId,
+        found: Found,
+        table: &mut Table,
+        host: &mut H,
+    ) {
+        if let Some(cache) = &mut self.prefix {
+            cache.hold(&table.prefix_ids(slot)[..found.hits]);
+            table[slot].held_there = found.hits;
+        }
+        self.take_blocks(found.blocks, host);
+        self.trim_prefix_at(host.now());
+    }
+
+    /// Lets go of what a request held here that will not come; says how many of its blocks others hold or are no longer counted.
+    pub(super) fn let_go_there(&mut self, live: &Live, table: &Table) -> u64 {
+        let Some(cache) = &mut self.prefix else {
+            return 0;
+        };
+        let ids = table.prefix_ids_of(live.record.id);
+        let idle = cache.release(&ids[..live.held_there]);
+        (live.held_there as u64 - idle) * self.prefix_unit
+    }
+
+    /// A KV cache has arrived: its whole prompt blocks join the cache. Where another has brought the same block meanwhile, this one's
+    /// copy is given up.
+    pub(super) fn cache_arrival<H: Host>(&mut self, slot: SlotId, table: &mut Table, host: &mut H) {
+        if self.prefix.is_none() {
+            return;
+        }
+        self.trim_prefix_at(host.now());
+        let context = u64::from(table[slot].to_compute);
+        let held = std::mem::take(&mut table[slot].held_there);
+        let ids = whole_blocks(table, slot, context);
+        let Some(cache) = &mut self.prefix else {
+            return;
+        };
+        let duplicates = cache.insert(&ids[held..]);
+        let all = ids.len();
+        table[slot].held = all;
+        // The level before blocks go is the one that stepping would have reached.
+        self.report_ended(host);
         self.give_blocks(duplicates * self.prefix_unit, host);
     }
 

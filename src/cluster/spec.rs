@@ -83,7 +83,7 @@ pub struct KvSpec {
     pub reserve: KvReserve,
     /// What becomes of a preempted sequence.
     pub preemption: Preemption,
-    /// Whether prompt blocks stay cached after use, for prompts that start alike. Of no effect on decode pools.
+    /// Whether prompt blocks stay cached after use, for prompts that start alike. What a decode instance has does not travel to it again.
     pub prefix_cache: bool,
 }
 
@@ -152,23 +152,48 @@ pub enum Overlap {
 pub struct Sharing {
     /// Nodes and ports.
     pub topology: Topology,
-    /// Most transfers that a prefill instance has in flight, at least 1.
+    /// Most transfers that the instance which posts them has in flight, at least 1.
     pub in_flight: u32,
+}
+
+/// Who posts a transfer: there it queues, and there transfers in flight are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TransferMode {
+    /// The prefill instance, which writes into the decode instance's blocks.
+    #[default]
+    Push,
+    /// The decode instance, which reads from the prefill instance's blocks. It learns of them when the prompt is done, so nothing
+    /// travels earlier.
+    Pull,
+}
+
+/// Whole copies to host memory before a transfer, and from host memory after it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Staging {
+    /// Rate of the copies to the host of one prefill instance, in bytes per second.
+    pub out_bytes_per_sec: f64,
+    /// Rate of the copies from the host of one decode instance, in bytes per second.
+    pub into_bytes_per_sec: f64,
 }
 
 /// How a KV cache travels from a prefill to a decode instance: `t = base + blocks × per_block + bytes / rate`.
 ///
-/// Each prefill instance sends over one link, one transfer at a time in order of readiness, unless transfers share a network.
+/// Each instance that posts transfers has one link, which carries one transfer at a time in order of readiness, unless transfers share a
+/// network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransferSpec {
     /// Fixed time per transfer.
     pub base: SimDuration,
     /// Time to post the descriptors of a KV block, before bytes flow.
     pub per_block: SimDuration,
-    /// Rate of a prefill instance's link in bytes per second; infinite is allowed.
+    /// Rate of an instance's link in bytes per second; infinite is allowed.
     pub bytes_per_sec: f64,
-    /// What travels early. Only on a link of its own.
+    /// What travels early. Not with [`TransferMode::Pull`], nor with `staging`.
     pub overlap: Overlap,
+    /// Who posts.
+    pub mode: TransferMode,
+    /// Whole copies through host memory, if any. Staging that moves on piece by piece is a matter of rates.
+    pub staging: Option<Staging>,
     /// The network, if transfers share one; `None`: links do not disturb each other.
     pub sharing: Option<Sharing>,
 }
@@ -182,6 +207,8 @@ impl TransferSpec {
             per_block: SimDuration::ZERO,
             bytes_per_sec,
             overlap: Overlap::None,
+            mode: TransferMode::Push,
+            staging: None,
             sharing: None,
         }
     }

@@ -7,13 +7,15 @@ use super::group::Group;
 use super::host::Host;
 use super::instance::{Batch, Instance, PipelineStage};
 use super::observer::{Observer, PoolSample};
+use super::overlap::Produced;
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
 use super::routing::Routing;
 use super::spec::{
-    FirstToken, KvReserve, PoolSpec, Preemption, Reservation, Role, SkipPrefill, SystemSpec,
-    TransferSpec,
+    FirstToken, KvReserve, Overlap, PoolSpec, Preemption, Reservation, Role, SkipPrefill,
+    SystemSpec, TransferSpec,
 };
+use super::staging::{Copies, Way};
 use super::step::Shop;
 use super::table::{Live, Table};
 use super::views::Phase;
@@ -29,8 +31,10 @@ use crate::workload::{Prefixes, RequestSpec};
 enum Lane {
     /// A pipeline stage of an instance.
     Stage(InstanceId, u32),
-    /// The outgoing link of an instance.
+    /// The link of an instance.
     Link(InstanceId),
+    /// Copies to or from the host memory of an instance.
+    Copy(InstanceId, Way),
     /// The network that transfers share.
     Fabric,
 }
@@ -49,6 +53,8 @@ pub struct Cluster {
     pub(super) decode: Routing,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
+    /// Layers of the model, if prompts travel layer by layer over a shared network.
+    layers: Option<u32>,
     /// Whether some decode pool sends preempted sequences back to prefill instances.
     returning: bool,
     /// Requests that arrived at this instant and are not routed yet.
@@ -60,11 +66,13 @@ pub struct Cluster {
     /// Requests that got their blocks early at this instant and are not routed yet.
     pub(super) reserved: Vec<SlotId>,
     /// Requests that ended on a prefill instance with blocks reserved elsewhere.
-    pub(super) cancelled: Vec<Live>,
+    pub(super) cancelled: Vec<(SlotId, Live)>,
     /// Preempted sequences that go back to a prefill instance.
     returns: Vec<SlotId>,
     /// Prompts done at this instant that must travel.
     pub(super) handoffs: Vec<SlotId>,
+    /// Parts of prompts that have come to be and may travel over the network.
+    pub(super) produced: Vec<Produced>,
     /// Instances on which something changed, each once.
     dirty: Vec<InstanceId>,
     plan: StepPlan,
@@ -103,6 +111,10 @@ impl Cluster {
             transfer: spec.transfer.clone(),
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
+            layers: match spec.transfer.overlap {
+                Overlap::Layerwise { layers } => sharing.map(|_| layers),
+                Overlap::None | Overlap::Chunk => None,
+            },
             returning: spec.pools.iter().any(returns_to_prefill),
             arrivals: Vec::new(),
             reservation: spec.reservation,
@@ -111,6 +123,7 @@ impl Cluster {
             cancelled: Vec::new(),
             returns: Vec::new(),
             handoffs: Vec::new(),
+            produced: Vec::new(),
             dirty: Vec::new(),
             plan: StepPlan::default(),
             arrived: 0,
@@ -170,11 +183,16 @@ impl Cluster {
                     handoffs: &mut self.handoffs,
                     cancelled: &mut self.cancelled,
                     overlap: self.transfer.overlap,
+                    produced: self.fabric.is_some().then_some(&mut self.produced),
                 };
                 instance.end_steps(stage as usize, &mut outlet, host);
                 self.mark_dirty(id);
+                if !self.produced.is_empty() {
+                    self.feed_network(host);
+                }
             }
             Lane::Link(id) => self.end_on_link(id, host),
+            Lane::Copy(id, way) => self.end_copying(id, way, host),
             Lane::Fabric => self.end_in_fabric(host),
         }
     }
@@ -215,6 +233,7 @@ impl Cluster {
                     plan: &mut self.plan,
                     returns: &mut self.returns,
                     fast_forward: self.fast_forward,
+                    layers: self.layers.map(|layers| (&mut self.produced, layers)),
                 };
                 instance.form(&mut shop, host);
             }
@@ -229,6 +248,9 @@ impl Cluster {
             }
         }
         self.dirty.clear();
+        if !self.produced.is_empty() {
+            self.feed_network(host);
+        }
     }
 
     fn refresh_routing(&mut self) {
@@ -359,6 +381,12 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
         instance.link_lane = lanes.len();
         lanes.push(Lane::Link(instance.id));
     }
+    if let Some(staging) = &spec.transfer.staging {
+        for instance in &mut instances {
+            instance.copies = Some(Box::new(Copies::new(staging, lanes.len())));
+            lanes.extend([Way::Out, Way::Into].map(|way| Lane::Copy(instance.id, way)));
+        }
+    }
     if sharing.is_some() {
         lanes.push(Lane::Fabric);
     }
@@ -381,7 +409,7 @@ fn new_instance(
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some();
-    let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
+    let caches = prompt_block.is_some() && spec.kv.prefix_cache;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
@@ -414,6 +442,7 @@ fn new_instance(
         handing_off: 0,
         pending_tokens: 0,
         link,
+        copies: None,
         spare: Vec::new(),
         block_tokens,
         keeps_order,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::journey::Journey;
 use super::record::{Outcome, RequestRecord};
 use super::spec::{FirstToken, KvReserve};
 use crate::ids::{InstanceId, RequestId, SlotId};
@@ -46,6 +47,12 @@ pub(super) struct Live {
     pub(super) early: bool,
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
     pub(super) held: usize,
+    /// Prompt blocks it holds in the prefix cache of the decode instance that it has not reached yet.
+    pub(super) held_there: usize,
+    /// Tokens of its prompt that were handed to a shared network before it was done.
+    pub(super) fed: u64,
+    /// Its way to the decode instance.
+    pub(super) journey: Journey,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
 }
@@ -99,10 +106,20 @@ impl Table {
 
     /// The ids of the whole prompt blocks of the request in `slot`.
     pub(super) fn prefix_ids(&self, slot: SlotId) -> &[u32] {
-        let request = self[slot].record.id.index();
+        self.prefix_ids_of(self[slot].record.id)
+    }
+
+    /// The ids of the whole prompt blocks of a request.
+    pub(super) fn prefix_ids_of(&self, id: RequestId) -> &[u32] {
         self.prefixes
             .as_ref()
-            .map_or(&[], |prefixes| prefixes.ids(request))
+            .map_or(&[], |prefixes| prefixes.ids(id.index()))
+    }
+
+    /// Tokens of a prompt block.
+    pub(super) fn prompt_block(&self) -> u64 {
+        let prefixes = self.prefixes.as_ref();
+        prefixes.map_or(0, |prefixes| u64::from(prefixes.block_tokens()))
     }
 
     /// Takes a request in.
@@ -144,6 +161,9 @@ impl Table {
             last_chunk: 0,
             early: false,
             held: 0,
+            held_there: 0,
+            fed: 0,
+            journey: Journey::NONE,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {

@@ -181,6 +181,10 @@ impl Filler<'_> {
             self.default(&format!("{path}.link.latency"), "10 us");
         }
         self.default(&format!("{path}.overlap"), "none");
+        self.default(&format!("{path}.mode"), "push");
+        if matches!(transfer.staging, Some(WordOr::Map(_))) {
+            self.default(&format!("{path}.staging.copy"), "pipelined");
+        }
         self.default(&format!("{path}.descriptor_time"), "0 us");
         self.default(&format!("{path}.contention"), "none");
         if transfer.contention == Some(Contention::Fair) {

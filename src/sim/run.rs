@@ -66,6 +66,10 @@ impl<O: Observer> Host for Engine<'_, O> {
         self.calendar.set(lane, at.min(last));
     }
 
+    fn cancel(&mut self, lane: usize) {
+        self.calendar.set(lane, SimTime::NEVER);
+    }
+
     fn observer(&mut self) -> &mut O {
         self.observer
     }

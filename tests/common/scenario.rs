@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use pdsim::cluster::{
     FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption, QueueOrder,
-    QueueRule, Reservation, Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    QueueRule, Reservation, Role, Sharing, SkipPrefill, Staging, StepLimits, SystemSpec,
+    TransferMode, TransferSpec,
 };
 use pdsim::hardware::gpu;
 use pdsim::kv::blocks_for;
@@ -183,6 +184,7 @@ fn transfer(pick: &mut Pick, times: Times, spec: &mut SystemSpec) {
                 let shared = 2 * instances + 2 * node;
                 Place {
                     node,
+                    host: None,
                     inside: [2 * i, 2 * i + 1],
                     network: if by_node {
                         [shared, shared + 1]
@@ -201,6 +203,46 @@ fn transfer(pick: &mut Pick, times: Times, spec: &mut SystemSpec) {
             });
         }
         _ => {}
+    }
+    way(pick, spec);
+}
+
+/// Who posts, the way through host memory, and what travels early over a shared network.
+fn way(pick: &mut Pick, spec: &mut SystemSpec) {
+    let transfer = &mut spec.transfer;
+    let rates = [f64::INFINITY, 1e5, 4e3, 700.0];
+    if let Some(sharing) = &mut transfer.sharing {
+        let topology = &mut sharing.topology;
+        if pick.chance(30) {
+            for place in &mut topology.places {
+                let first = u32::try_from(topology.ports.len()).unwrap();
+                topology.ports.extend([pick.of(&rates), pick.of(&rates)]);
+                place.host = Some([first, first + 1]);
+            }
+        }
+        if pick.chance(60) {
+            let layers = pick.small(1, 4);
+            transfer.overlap = pick.of(&[
+                Overlap::Chunk,
+                Overlap::Layerwise { layers },
+                Overlap::Layerwise { layers },
+            ]);
+            if pick.chance(70) {
+                spec.reservation = Reservation::Early;
+            }
+        }
+    }
+    if pick.chance(25) {
+        transfer.mode = TransferMode::Pull;
+    }
+    if pick.chance(20) {
+        transfer.staging = Some(Staging {
+            out_bytes_per_sec: pick.of(&rates),
+            into_bytes_per_sec: pick.of(&rates),
+        });
+    }
+    if transfer.mode == TransferMode::Pull || transfer.staging.is_some() {
+        transfer.overlap = Overlap::None;
     }
 }
 

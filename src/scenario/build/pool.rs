@@ -75,6 +75,12 @@ impl Builder<'_> {
         let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
         let kv = KvSpec {
             preemption,
+            // What travels to a decode instance stays there only where that is asked for.
+            prefix_cache: if role == Role::Decode {
+                pool.prefix_cache == Some(true)
+            } else {
+                tuning.prefix_cache.unwrap_or(false)
+            },
             ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
         };
         let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
@@ -218,7 +224,7 @@ impl Builder<'_> {
             bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
-            prefix_cache: tuning.prefix_cache.unwrap_or(false),
+            prefix_cache: false,
         })
     }
 

@@ -7,17 +7,20 @@
 mod kv;
 mod queue;
 mod system;
+mod transfer;
 mod value;
 mod workload;
 
 pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
 pub use system::{
-    BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,
-    LinkSpeed, Node, Overlap, Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System,
-    Transfer, Tuning,
+    BatchKind, CalibratedLatency, FirstToken, FixedLatency, LatencyKind, Policy, PolynomialLatency,
+    Pool, RooflineLatency, RouterPair, System, Tuning,
 };
-pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
+pub use transfer::{
+    Contention, Copying, Link, LinkSpeed, Node, Overlap, Staging, Transfer, TransferMode,
+};
+pub use value::{Bandwidth, Horizon, HostRate, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
 pub use workload::{
     ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
     TimeWindow, Workload,

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 use super::queue::{LongPrompts, QueueKind};
+use super::transfer::Transfer;
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
 
@@ -152,6 +153,8 @@ tuned! {
         pub tp: Option<u32>,
         /// Pipeline-parallel degree.
         pub pp: Option<u32>,
+        /// The group of nodes it stands on, if not with the others.
+        pub group: Option<String>,
         /// How its steps are formed, if not as the policy has it.
         pub batch: Option<BatchKind>,
         /// Step-time model.
@@ -213,73 +216,6 @@ pub struct RouterPair {
     pub prefill: Option<String>,
     /// Chooses where tokens are decoded, when the KV cache travels.
     pub decode: Option<String>,
-}
-
-/// The hand-off of a disaggregated system.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Transfer {
-    /// The link KV caches travel over.
-    pub link: Link,
-    /// What travels while the prompt is being computed.
-    pub overlap: Option<Overlap>,
-    /// Time to post one descriptor.
-    pub descriptor_time: Option<Span>,
-    /// Whether transfers slow each other down.
-    pub contention: Option<Contention>,
-    /// Most transfers that a prefill instance has in flight.
-    pub in_flight: Option<u32>,
-    /// Most that one transfer gets of a shared network.
-    pub most_per_transfer: Option<Bandwidth>,
-    /// What a node is.
-    pub node: Option<Node>,
-}
-
-/// What of a KV cache travels while its prompt is still being computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// Nothing.
-    None,
-    /// The chunks before the last.
-    Chunk,
-    /// Layer after layer.
-    Layerwise,
-}
-
-/// Whether transfers slow each other down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Contention {
-    /// No: each prefill instance has a link of its own, and receivers take all that comes.
-    None,
-    /// Yes: max-min fair shares at both ends.
-    Fair,
-}
-
-/// What a node is, for transfers that share the network.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Node {
-    /// GPUs of a node.
-    pub gpus: u32,
-    /// Rate of all its network cards together; without it each GPU has a card of its own.
-    pub bandwidth: Option<Bandwidth>,
-    /// The link between GPUs of a node.
-    pub inside: Option<String>,
-}
-
-/// A link by name (`nvlink`, `pcie`, `nic`, `none`) or by its figures.
-pub type Link = WordOr<LinkSpeed>;
-
-/// What a link carries.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkSpeed {
-    /// Bytes or bits per second of one prefill instance.
-    pub bandwidth: Bandwidth,
-    /// Fixed time per transfer.
-    pub latency: Option<Span>,
 }
 
 /// A step-time model by its parameters.

@@ -112,6 +112,15 @@ pub enum Limit {
     AtMost(u64),
 }
 
+/// Rate of copies between GPU and host memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HostRate {
+    /// `pcie`: that of the data sheet, for each GPU of an instance.
+    Pcie,
+    /// Of one instance.
+    At(Bandwidth),
+}
+
 /// When a run stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Horizon {
@@ -147,6 +156,7 @@ macro_rules! number_or_words {
 }
 
 number_or_words! { KvBlocks = "a whole number of blocks, `fit` or `unlimited`", Blocks, { "fit" => Fit, "unlimited" => Unlimited } }
+number_or_words! { HostRate = "a bandwidth such as `25 GB/s`, or `pcie`", At, { "pcie" => Pcie } }
 number_or_words! { Limit = "a whole number or `unlimited`", AtMost, { "unlimited" => Unlimited } }
 
 scalar_serde! {
