@@ -8,6 +8,8 @@ use crate::units::{SimDuration, SimTime};
 pub(super) struct Journey {
     /// Its blocks are there and its prompt is done.
     pub(super) queued: SimTime,
+    /// It began to be copied to host memory.
+    pub(super) departed: SimTime,
     /// It stands in the queue of the link.
     pub(super) ready: SimTime,
     /// Its descriptors are being posted.
@@ -16,6 +18,8 @@ pub(super) struct Journey {
     pub(super) wire: SimTime,
     /// Its bytes have left the link or the network.
     pub(super) landed: SimTime,
+    /// It began to be copied from host memory.
+    pub(super) up: SimTime,
     /// Bytes that travel, those sent early included.
     pub(super) bytes: u64,
     /// Bytes that were sent while the prompt was being computed.
@@ -32,10 +36,12 @@ impl Journey {
     /// No journey yet.
     pub(super) const NONE: Self = Self {
         queued: SimTime::NEVER,
+        departed: SimTime::NEVER,
         ready: SimTime::NEVER,
         turn: SimTime::NEVER,
         wire: SimTime::NEVER,
         landed: SimTime::NEVER,
+        up: SimTime::NEVER,
         bytes: 0,
         early: 0,
         tokens: 0,
@@ -44,7 +50,9 @@ impl Journey {
     };
 }
 
-/// A KV transfer that has ended: `queued ≤ ready ≤ turn ≤ wire ≤ landed ≤ ended`.
+/// A KV transfer that has ended: `queued ≤ departed ≤ ready ≤ turn ≤ wire ≤ landed ≤ up ≤ ended`.
+///
+/// Without copies to and from host memory `departed` and `ready` are `queued`, and `up` and `ended` are `landed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferFact {
     /// The prefill instance.
@@ -55,7 +63,9 @@ pub struct TransferFact {
     pub poster: InstanceId,
     /// The prompt was done and its blocks on the decode instance were reserved.
     pub queued: SimTime,
-    /// It stood in the poster's queue; later than `queued` by the copy to host memory, where transfers are staged whole.
+    /// The copy to host memory began.
+    pub departed: SimTime,
+    /// It stood in the poster's queue.
     pub ready: SimTime,
     /// Posting began.
     pub turn: SimTime,
@@ -63,6 +73,8 @@ pub struct TransferFact {
     pub wire: SimTime,
     /// The last byte had left the link.
     pub landed: SimTime,
+    /// The copy from host memory began.
+    pub up: SimTime,
     /// It was in the memory of the decode instance's GPUs.
     pub ended: SimTime,
     /// Bytes that travelled, the early ones included.
@@ -76,14 +88,15 @@ pub struct TransferFact {
 }
 
 impl TransferFact {
-    /// Time in queues: before the link, and before the copies to and from host memory where transfers are staged whole.
-    /// The copies themselves are not waiting.
+    /// Time in queues: before the link, and before the copies to and from host memory.
     #[must_use]
     pub fn waited(&self) -> SimDuration {
-        self.turn.saturating_since(self.ready)
+        let before_copy = self.departed.saturating_since(self.queued);
+        let before_link = self.turn.saturating_since(self.ready);
+        before_copy + before_link + self.up.saturating_since(self.landed)
     }
 
-    /// Time on the way that no prompt computation hid: from the queue's end to the arrival, waiting apart.
+    /// Time on the way that no prompt computation hid: copying, posting and flowing after the prompt was done, without waiting.
     #[must_use]
     pub fn exposed(&self) -> SimDuration {
         let whole = self.ended.saturating_since(self.queued);

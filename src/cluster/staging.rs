@@ -89,8 +89,13 @@ impl Cluster {
                 return;
             };
             let end = now.saturating_add(engine.wire(next.bytes));
-            if way == Way::Out {
-                self.depart(next.slot, host);
+            let journey = &mut self.table[next.slot].journey;
+            match way {
+                Way::Out => {
+                    journey.departed = now;
+                    self.depart(next.slot, host);
+                }
+                Way::Into => journey.up = now,
             }
             if end > now {
                 host.schedule(lane, end);

@@ -30,6 +30,7 @@ impl Cluster {
         let tokens = travels - ahead;
         live.journey = Journey {
             queued: host.now(),
+            departed: host.now(),
             bytes: travels * per_token,
             early: ahead * per_token,
             tokens,
@@ -163,7 +164,8 @@ impl Cluster {
 
     /// The last byte has left the link or the network.
     fn land<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        self.table[slot].journey.landed = host.now();
+        let journey = &mut self.table[slot].journey;
+        (journey.landed, journey.up) = (host.now(), host.now());
         if self.transfer.staging.is_some() {
             self.copy_in(slot, host);
         } else {
@@ -192,10 +194,12 @@ impl Cluster {
             to,
             poster,
             queued: journey.queued,
+            departed: journey.departed,
             ready: journey.ready,
             turn: journey.turn,
             wire: journey.wire,
             landed: journey.landed,
+            up: journey.up,
             ended: now,
             bytes: journey.bytes,
             early_bytes: journey.early,

@@ -3,6 +3,7 @@
 use super::collector::{Collector, PoolBook, seconds};
 use super::result::{
     Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
+    TransferMetrics,
 };
 use super::series::Series;
 use super::verdict::{Evidence, verdict};
@@ -30,6 +31,10 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         .enumerate()
         .map(|(i, book)| pool_metrics(book, span_s, mean_kv(&books.series, i, window)))
         .collect();
+    let links = books.links.metrics(span_s);
+    let busiest = links
+        .iter()
+        .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));
     let roles: Vec<Role> = books.pools.iter().map(|p| p.role).collect();
     let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
     let verdict = verdict(&Evidence {
@@ -37,11 +42,13 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         window,
         roles: &roles,
         pools: &pools,
+        link_busy: busiest.map_or(0.0, |link| link.utilisation),
         mean_e2e_s,
         preempting: books.sums.preemptions * 20 > books.counts.measured,
     });
     let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
     let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
+    warnings.extend(busiest.and_then(Warning::saturated));
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
     // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
     let settles = verdict.state != State::Overloaded;
@@ -69,6 +76,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         stages: stage_means(&books),
         little: little(&books),
         pools,
+        links,
+        transfers: transfers(&books),
         warnings,
         ttft: shapes.ttft,
         tpot: shapes.tpot,
@@ -148,6 +157,7 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         kv_capacity_blocks: book.kv_capacity,
         kv_mean,
         link_busy: per(seconds(book.sending), all),
+        held_tokens: book.held_tokens,
         preemptions: book.preemptions,
     }
 }
@@ -164,6 +174,16 @@ fn mean_kv(series: &Series, pool: usize, (start, end): (SimTime, SimTime)) -> Op
             )
         });
     (capacity > 0).then(|| used as f64 / capacity as f64)
+}
+
+fn transfers(books: &Collector) -> Option<TransferMetrics> {
+    let transfers = &books.transfers;
+    Some(TransferMetrics {
+        bytes: transfers.bytes,
+        early_bytes: transfers.early_bytes,
+        queue: transfers.queue.distribution()?,
+        exposed: transfers.exposed.distribution()?,
+    })
 }
 
 fn stage_means(books: &Collector) -> StageMeans {

@@ -3,10 +3,11 @@
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
+use super::links::Links;
 use super::records::Records;
 use super::result::{Attainment, Counts, RunMetrics};
 use super::series::{Point, Series};
-use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec};
+use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec, TransferFact};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Gaps, Observer, PoolSample, StepFact};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
@@ -21,6 +22,8 @@ pub struct Collector {
     pool_of: Vec<usize>,
     /// Transfers in flight from each instance, and since when there is one.
     sending: Vec<(u32, SimTime)>,
+    pub(super) links: Links,
+    pub(super) transfers: Transfers,
     pub(super) counts: Counts,
     pub(super) attainment: Attainment,
     pub(super) sums: Sums,
@@ -52,6 +55,7 @@ pub(super) struct PoolBook {
     pub(super) decoded: u128,
     pub(super) kv_peak: u64,
     pub(super) sending: u128,
+    pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
 }
 
@@ -61,6 +65,15 @@ pub(super) struct Latencies {
     pub(super) ttft: Histogram,
     pub(super) tpot: Histogram,
     pub(super) e2e: Histogram,
+}
+
+/// Transfers queued in the measured span.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    pub(super) bytes: u64,
+    pub(super) early_bytes: u64,
+    pub(super) queue: Histogram,
+    pub(super) exposed: Histogram,
 }
 
 /// Sums over measured requests that are done.
@@ -107,6 +120,8 @@ impl Collector {
             pools: system.pools.iter().map(PoolBook::new).collect(),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
             pool_of,
+            links: Links::new(system),
+            transfers: Transfers::default(),
             counts: Counts::default(),
             attainment: Attainment::default(),
             sums: Sums::default(),
@@ -231,6 +246,7 @@ impl PoolBook {
             decoded: 0,
             kv_peak: 0,
             sending: 0,
+            held_tokens: 0,
             preemptions: 0,
         }
     }
@@ -360,6 +376,18 @@ impl Observer for Collector {
             let span = self.clip(since, now);
             self.pool(from).sending += span;
         }
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.links.book(fact, self.window_start);
+        if fact.queued < self.window_start {
+            return;
+        }
+        self.transfers.bytes += fact.bytes;
+        self.transfers.early_bytes += fact.early_bytes;
+        self.transfers.queue.record(fact.waited(), 1);
+        self.transfers.exposed.record(fact.exposed(), 1);
+        self.pool(fact.to).held_tokens += fact.held_tokens;
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, _id: RequestId) {

@@ -12,6 +12,7 @@ mod close;
 mod collector;
 mod config;
 mod histogram;
+mod links;
 mod percentile;
 mod records;
 mod replicate;
@@ -27,12 +28,13 @@ mod warning;
 pub use collector::{Collector, meets};
 pub use config::{Config, Slo, Warmup};
 pub use histogram::Histogram;
+pub use links::{LinkKind, LinkMetrics};
 pub use percentile::{quantile, quantile_by};
 pub use records::Records;
 pub use replicate::Estimate;
 pub use result::{
     Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans,
-    State, Throughput, Verdict,
+    State, Throughput, TransferMetrics, Verdict,
 };
 pub use series::{Point, Series};
 pub use warning::Warning;

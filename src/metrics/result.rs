@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::links::LinkMetrics;
 use super::records::Records;
 use super::series::Series;
 use super::warning::Warning;
@@ -118,6 +119,8 @@ pub struct PoolMetrics {
     pub kv_mean: Option<f64>,
     /// Share of time in which its instances sent a KV cache; 0 when nothing travels from it.
     pub link_busy: f64,
+    /// Tokens of transfers queued in the measured span that did not travel to it because its prefix caches had them.
+    pub held_tokens: u64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
 }
@@ -138,6 +141,19 @@ pub struct StageMeans {
     pub transfer_ms: f64,
     /// Ready to decode to the first decode step.
     pub decode_queue_ms: f64,
+}
+
+/// The KV transfers that were queued in the measured span and have ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransferMetrics {
+    /// Bytes that travelled.
+    pub bytes: u64,
+    /// Of those, bytes that travelled while their prompts were being computed.
+    pub early_bytes: u64,
+    /// Waiting for a turn on the link, and for copies to and from host memory.
+    pub queue: Distribution,
+    /// Copying, posting and flowing after the prompt was done.
+    pub exposed: Distribution,
 }
 
 /// Whether the system kept up with the load, worst last.
@@ -230,6 +246,10 @@ pub struct RunMetrics {
     pub stages: StageMeans,
     /// Pools, in the system's order.
     pub pools: Vec<PoolMetrics>,
+    /// Links that carried KV caches.
+    pub links: Vec<LinkMetrics>,
+    /// All KV transfers together; none when nothing travelled.
+    pub transfers: Option<TransferMetrics>,
     /// Little's law (L13).
     pub little: LittlesLaw,
     /// What to know before trusting the figures.

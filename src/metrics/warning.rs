@@ -2,10 +2,12 @@
 
 use serde::Serialize;
 
+use super::links::LinkMetrics;
 use super::result::Counts;
+use super::verdict::SATURATED;
 
 /// A reason to read a run's figures with care.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warning {
     /// Nothing arrived after the warm-up.
@@ -53,6 +55,15 @@ pub enum Warning {
         /// Measured requests.
         measured: u64,
     },
+    /// KV caches wait for a link that has nearly no time left.
+    LinkSaturated {
+        /// The busiest link.
+        link: String,
+        /// Its utilisation.
+        utilisation: f64,
+        /// Mean waiting of the transfers over it in milliseconds.
+        queue_mean_ms: f64,
+    },
 }
 
 impl Warning {
@@ -85,6 +96,14 @@ impl Warning {
                 preemptions,
                 measured,
             } => format!("{preemptions} preemptions over {measured} requests"),
+            Self::LinkSaturated {
+                ref link,
+                utilisation,
+                queue_mean_ms,
+            } => format!(
+                "link saturated: {link} is taken {:.0} % of the time; transfers wait {queue_mean_ms:.1} ms for their turn (mean)",
+                100.0 * utilisation
+            ),
         }
     }
 
@@ -103,6 +122,9 @@ impl Warning {
                 "latencies cover only those that finished; they count as missed"
             }
             Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
+            Self::LinkSaturated { .. } => {
+                "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"
+            }
         }
     }
 
@@ -118,7 +140,19 @@ impl Warning {
             Self::Rejected { .. } => "give the pool more KV memory or cap the prompt length",
             Self::Unfinished { .. } => "raise the horizon or lower the rate",
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
+            Self::LinkSaturated { .. } => {
+                "a faster link or more prefill and decode instances; larger block_tokens where posting descriptors takes the time"
+            }
         }
+    }
+
+    /// The warning about the busiest link, if it has nearly no time left.
+    pub(super) fn saturated(busiest: &LinkMetrics) -> Option<Self> {
+        (busiest.utilisation >= SATURATED).then(|| Self::LinkSaturated {
+            link: busiest.link.clone(),
+            utilisation: busiest.utilisation,
+            queue_mean_ms: busiest.queue_mean_ms,
+        })
     }
 
     /// Typical signs, from the counts of a run.

@@ -272,4 +272,138 @@ mod tests {
             prop_assert!(slow.is_empty() && next == starts.len());
         }
     }
+
+    /// The slow twin of a network with early parts: all rates anew at every instant at which anything begins, ends or is told.
+    struct Slow {
+        topology: Topology,
+        now: f64,
+        /// Slot, path, bytes left, cap, whether whole.
+        flows: Vec<(SlotId, Path, f64, f64, bool)>,
+    }
+
+    impl Slow {
+        fn rates(&self) -> Vec<f64> {
+            let of = |whole: bool, room: &[f64]| {
+                let mine: Vec<_> = self.flows.iter().filter(|f| f.4 == whole).collect();
+                let caps: Vec<f64> = mine.iter().map(|f| f.3).collect();
+                let paths: Vec<Path> = mine.iter().map(|f| f.1).collect();
+                max_min(room, &caps, &paths)
+            };
+            let whole = of(true, &self.topology.ports);
+            let mut room = self.topology.ports.clone();
+            let of_whole = self.flows.iter().filter(|f| f.4);
+            for (flow, rate) in of_whole.zip(&whole) {
+                for &port in flow.1.ports() {
+                    room[port as usize] -= rate;
+                }
+            }
+            let full = |(left, all): (f64, &f64)| if left < 1e-9 * all { 0.0 } else { left };
+            let room: Vec<f64> = room
+                .into_iter()
+                .zip(&self.topology.ports)
+                .map(full)
+                .collect();
+            let (mut whole, mut early) = (whole.into_iter(), of(false, &room).into_iter());
+            let flows = self.flows.iter();
+            flows
+                .map(|f| if f.4 { whole.next() } else { early.next() }.unwrap())
+                .collect()
+        }
+
+        /// Moves every byte up to `to`.
+        fn go(&mut self, to: f64) {
+            let rates = self.rates();
+            for (flow, rate) in self.flows.iter_mut().zip(rates) {
+                flow.2 -= rate * (to - self.now);
+            }
+            self.now = to;
+            self.flows.retain(|f| f.4 || f.2 > 1e-9);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn early_parts_get_what_whole_transfers_leave_as_in_the_twin(
+            ports in proptest::collection::vec((1u32..9, 1u32..9), 2..4),
+            starts in proptest::collection::vec((0u64..40, 0usize..4, 0usize..4, 1u64..60, 0u32..6, 1u64..30), 1..12),
+        ) {
+            let ports: Vec<(f64, f64)> = ports.iter().map(|&(a, b)| (f64::from(a), f64::from(b))).collect();
+            let topology = apart(&ports);
+            let n = ports.len();
+            // Start, ends, bytes, cap of an early part (0: a whole transfer), and for how long it is early.
+            let mut starts: Vec<_> = starts.iter().map(|&(at, from, to, bytes, cap, span)| (at, from % n, (from + 1 + to % (n - 1)) % n, bytes, cap, span)).collect();
+            starts.sort_unstable();
+            let at = |s: u64| SimTime::ZERO + SimDuration::from_ms(1000 * s);
+            let mut changes: Vec<(u64, usize, bool)> = Vec::new();
+            for (i, s) in starts.iter().enumerate() {
+                changes.push((s.0, i, true));
+                if s.4 > 0 { changes.push((s.0 + s.5, i, false)); }
+            }
+            changes.sort_unstable();
+            let mut fabric = Fabric::new(topology.clone());
+            let mut slow = Slow { topology: topology.clone(), now: 0.0, flows: Vec::new() };
+            let mut next = 0;
+            loop {
+                let change = changes.get(next).map_or(SimTime::NEVER, |c| at(c.0));
+                let now = fabric.next_event().min(change);
+                if now == SimTime::NEVER { break; }
+                slow.go(secs(now));
+                for slot in fabric.end_due(now) {
+                    let at = slow.flows.iter().position(|f| f.0 == slot && f.4).unwrap();
+                    let left = slow.flows.remove(at).2;
+                    prop_assert!(left.abs() < 1e-6, "{left} bytes left at {now:?}");
+                }
+                prop_assert!(slow.flows.iter().all(|f| f.2 > -1e-6));
+                if now != change { continue; }
+                let (_, i, begins) = changes[next];
+                next += 1;
+                let (_, from, to, bytes, cap, _) = starts[i];
+                let (slot, from, to) = (SlotId::new(i), InstanceId::new(from), InstanceId::new(to));
+                let path = topology.path(from, to);
+                if begins && cap > 0 {
+                    // A cap of 5 is none.
+                    let cap = if cap < 5 { f64::from(cap) } else { f64::INFINITY };
+                    fabric.feed(now, Feed { slot, from, to, at: now, bytes, cap });
+                    slow.flows.push((slot, path, bytes as f64, cap, false));
+                } else if begins {
+                    fabric.start(now, slot, from, to, bytes);
+                    slow.flows.push((slot, path, bytes as f64, f64::INFINITY, true));
+                } else {
+                    let unsent = fabric.withdraw(now, slot) as f64;
+                    let at = slow.flows.iter().position(|f| f.0 == slot && !f.4);
+                    let left = at.map_or(0.0, |at| slow.flows.remove(at).2);
+                    prop_assert!(left - 1e-6 <= unsent && unsent <= left + 1.0 + 1e-6, "{unsent} {left}");
+                }
+            }
+            prop_assert!(slow.flows.is_empty() && next == changes.len());
+        }
+    }
+
+    #[test]
+    fn an_early_part_waits_while_a_whole_transfer_fills_its_port() {
+        let mut fabric = Fabric::new(apart(&[(10.0, 10.0), (10.0, 10.0), (10.0, 10.0)]));
+        let [a, b, c] = [0, 1, 2].map(InstanceId::new);
+        let feed = |from, bytes, cap| Feed {
+            slot: SlotId::new(0),
+            from,
+            to: c,
+            at: SimTime::ZERO,
+            bytes,
+            cap,
+        };
+        fabric.feed(SimTime::ZERO, feed(a, 100, f64::INFINITY));
+        fabric.start(SimTime::ZERO, SlotId::new(1), b, c, 50);
+        // The whole one has all ten per second for five seconds.
+        assert!((secs(fabric.next_event()) - 5.0).abs() < 1e-9);
+        let now = fabric.next_event();
+        assert_eq!(fabric.end_due(now), [SlotId::new(1)]);
+        let later = now + SimDuration::from_ms(3000);
+        assert_eq!(fabric.withdraw(later, SlotId::new(0)), 70);
+        assert_eq!(fabric.next_event(), SimTime::NEVER);
+        // Computed at two bytes per second, it is sent at two bytes per second.
+        fabric.feed(later, feed(a, 100, 2.0));
+        fabric.lift(later + SimDuration::from_ms(10_000), SlotId::new(0), 5.0);
+        let end = later + SimDuration::from_ms(20_000);
+        assert_eq!(fabric.withdraw(end, SlotId::new(0)), 30);
+    }
 }

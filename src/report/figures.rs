@@ -91,6 +91,20 @@ const STAGES: [Figure; 6] = [
     figure("decode_queue_mean_ms", |m| Some(m.stages.decode_queue_ms)),
 ];
 
+/// What the hand-off costs; none when nothing travels.
+const TRANSFERS: [Figure; 3] = [
+    figure("busiest_link_share", |m| {
+        let shares = m.links.iter().map(|link| link.utilisation);
+        shares.max_by(f64::total_cmp)
+    }),
+    figure("link_queue_mean_ms", |m| {
+        m.transfers.as_ref().map(|t| t.queue.mean_ms)
+    }),
+    figure("transfer_exposed_mean_ms", |m| {
+        m.transfers.as_ref().map(|t| t.exposed.mean_ms)
+    }),
+];
+
 const fn figure(name: &'static str, of: fn(&RunMetrics) -> Option<f64>) -> Figure {
     Figure { name, of }
 }
@@ -116,7 +130,11 @@ fn kv_peak_share(m: &RunMetrics) -> Option<f64> {
 
 /// Every figure, in the order of the columns.
 pub fn figures() -> impl Iterator<Item = &'static Figure> {
-    OTHERS.iter().chain(&LATENCIES).chain(&STAGES)
+    OTHERS
+        .iter()
+        .chain(&LATENCIES)
+        .chain(&STAGES)
+        .chain(&TRANSFERS)
 }
 
 /// The value of a figure by name.

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use super::answer::{at_point, digits, percent, sentences, share_text, telling_point};
 use super::file::Error;
 use super::input::Report;
+use super::links;
 use super::pool::{Pooled, pool};
 use super::words;
 use crate::metrics::State;
@@ -274,6 +275,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
     add("time in a step, by pool", &|p| busy_cell(report, p));
+    add("busiest link (means)", &|p| links::busiest(report, p));
     add("KV peak, fullest instance", &|p| {
         p.mean("kv_peak_share").map_or_else(String::new, percent)
     });

@@ -13,3 +13,4 @@ mod run;
 mod scenarios;
 mod step_times;
 mod support;
+mod transfers;

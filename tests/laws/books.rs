@@ -286,10 +286,12 @@ impl Observer for Books {
         assert_eq!(self.told, self.transfers.1, "L5: told when it ended");
         let way = [
             fact.queued,
+            fact.departed,
             fact.ready,
             fact.turn,
             fact.wire,
             fact.landed,
+            fact.up,
             fact.ended,
         ];
         assert!(way.is_sorted() && fact.ended == self.now, "L3: {fact:?}");

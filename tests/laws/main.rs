@@ -18,6 +18,7 @@ mod labels;
 mod little;
 #[path = "../common/model.rs"]
 mod model;
+mod nixl;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
@@ -25,3 +26,4 @@ mod queues;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;
+mod transfers;

@@ -173,6 +173,7 @@ fn system(folder: &Path, config: &Value, fast_forward: bool) -> SystemSpec {
     let instances: u32 = pools.iter().map(|pool| pool.instances).sum();
     let rate = config["kv_transfer"]["bandwidth_bytes_per_s"].as_f64();
     let place = |node| Place {
+        host: None,
         node,
         inside: [0, 0],
         network: [0, 0],
