@@ -11,6 +11,7 @@ mod group;
 mod handoff;
 mod host;
 mod instance;
+mod joining;
 mod journey;
 mod observer;
 mod overlap;

@@ -53,6 +53,8 @@ pub(super) struct Live {
     pub(super) fed: u64,
     /// Its way to the decode instance.
     pub(super) journey: Journey,
+    /// Under [`KvReserve::OracleAtDecode`]: the blocks of its reply are taken.
+    pub(super) whole: bool,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
 }
@@ -66,7 +68,8 @@ impl Live {
             KvReserve::Paged => context,
             // No output is longer than the client lets it be; a workload that says otherwise is taken at its word.
             KvReserve::MaxOutput => with(self.max_output.max(record.output_tokens)),
-            KvReserve::Oracle => with(record.output_tokens),
+            KvReserve::OracleAtDecode if !self.whole => context,
+            KvReserve::Oracle | KvReserve::OracleAtDecode => with(record.output_tokens),
         }
     }
 
@@ -164,6 +167,7 @@ impl Table {
             held_there: 0,
             fed: 0,
             journey: Journey::NONE,
+            whole: false,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {
