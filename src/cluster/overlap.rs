@@ -76,7 +76,7 @@ impl Cluster {
             return 0;
         };
         let unsent = fabric.withdraw(now, slot);
-        (fed * per_token)
+        (u64::from(fed) * per_token)
             .saturating_sub(unsent)
             .checked_div(per_token)
             .unwrap_or(0)
@@ -102,9 +102,10 @@ impl Cluster {
         let posting = self.posting_rate(slot, per_token);
         let held = self.held_tokens(slot);
         let live = &mut self.table[slot];
-        let tokens = u64::from(part.tokens).saturating_sub(held + live.fed);
+        let sent_or_held = held + u64::from(live.fed);
+        let tokens = u64::from(part.tokens).saturating_sub(sent_or_held);
         let (from, to) = (live.prefill_on, live.decode_on);
-        live.fed += tokens;
+        live.fed += u32::try_from(tokens).expect("no more than the prompt has");
         let Some(fabric) = &mut self.fabric else {
             return;
         };

@@ -75,7 +75,7 @@ fn whole_blocks(table: &Table, slot: SlotId, context: u64) -> &[u32] {
 impl Cluster {
     /// Tokens of a prompt that the decode instance holds already, before it gets there.
     pub(super) fn held_tokens(&self, slot: SlotId) -> u64 {
-        self.table[slot].held_there as u64 * self.table.prompt_block()
+        u64::from(self.table[slot].held_there) * self.table.prompt_block()
     }
 }
 
@@ -159,7 +159,8 @@ impl Instance {
     ) {
         if let Some(cache) = &mut self.prefix {
             cache.hold(&table.prefix_ids(slot)[..found.hits]);
-            table[slot].held_there = found.hits;
+            table[slot].held_there =
+                u32::try_from(found.hits).expect("fewer prompt blocks than tokens");
         }
         self.take_blocks(found.blocks, host);
         self.trim_prefix_at(host.now());
@@ -171,8 +172,8 @@ impl Instance {
             return 0;
         };
         let ids = table.prefix_ids_of(live.record.id);
-        let idle = cache.release(&ids[..live.held_there]);
-        (live.held_there as u64 - idle) * self.prefix_unit
+        let idle = cache.release(&ids[..live.held_there as usize]);
+        (u64::from(live.held_there) - idle) * self.prefix_unit
     }
 
     /// A KV cache has arrived: its whole prompt blocks join the cache. Where another has brought the same block meanwhile, this one's
@@ -183,7 +184,7 @@ impl Instance {
         }
         self.trim_prefix_at(host.now());
         let context = u64::from(table[slot].to_compute);
-        let held = std::mem::take(&mut table[slot].held_there);
+        let held = std::mem::take(&mut table[slot].held_there) as usize;
         let ids = whole_blocks(table, slot, context);
         let Some(cache) = &mut self.prefix else {
             return;

@@ -56,7 +56,7 @@ impl Cluster {
     /// Queues the copy of a KV cache from host memory.
     pub(super) fn copy_in<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let live = &self.table[slot];
-        let (to, tokens) = (live.decode_on, live.journey.tokens);
+        let (to, tokens) = (live.decode_on, self.journeys[slot.index()].tokens);
         let bytes = tokens * self.sent_per_token(slot);
         self.copy(slot, to, Way::Into, bytes, host);
     }
@@ -89,7 +89,7 @@ impl Cluster {
                 return;
             };
             let end = now.saturating_add(engine.wire(next.bytes));
-            let journey = &mut self.table[next.slot].journey;
+            let journey = &mut self.journeys[next.slot.index()];
             match way {
                 Way::Out => {
                     journey.departed = now;

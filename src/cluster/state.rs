@@ -6,6 +6,7 @@ use super::finish::Outlet;
 use super::group::Group;
 use super::host::Host;
 use super::instance::{Batch, Instance, PipelineStage};
+use super::journey::Journey;
 use super::observer::{Observer, PoolSample};
 use super::overlap::Produced;
 use super::pool::Pool;
@@ -71,6 +72,8 @@ pub struct Cluster {
     returns: Vec<SlotId>,
     /// Prompts done at this instant that must travel.
     pub(super) handoffs: Vec<SlotId>,
+    /// Ways of KV caches to decode instances, by slot; empty where nothing travels.
+    pub(super) journeys: Vec<Journey>,
     /// Parts of prompts that have come to be and may travel over the network.
     pub(super) produced: Vec<Produced>,
     /// Instances on which something changed, each once.
@@ -123,6 +126,7 @@ impl Cluster {
             cancelled: Vec::new(),
             returns: Vec::new(),
             handoffs: Vec::new(),
+            journeys: Vec::new(),
             produced: Vec::new(),
             dirty: Vec::new(),
             plan: StepPlan::default(),

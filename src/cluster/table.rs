@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::journey::Journey;
 use super::record::{Outcome, RequestRecord};
 use super::spec::{FirstToken, KvReserve};
 use crate::ids::{InstanceId, RequestId, SlotId};
@@ -48,11 +47,9 @@ pub(super) struct Live {
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
     pub(super) held: usize,
     /// Prompt blocks it holds in the prefix cache of the decode instance that it has not reached yet.
-    pub(super) held_there: usize,
+    pub(super) held_there: u32,
     /// Tokens of its prompt that were handed to a shared network before it was done.
-    pub(super) fed: u64,
-    /// Its way to the decode instance.
-    pub(super) journey: Journey,
+    pub(super) fed: u32,
     /// Under [`KvReserve::OracleAtDecode`]: the blocks of its reply are taken.
     pub(super) whole: bool,
     /// Order of joining decode batches; preemption takes the latest.
@@ -166,7 +163,6 @@ impl Table {
             held: 0,
             held_there: 0,
             fed: 0,
-            journey: Journey::NONE,
             whole: false,
             joined: 0,
         };

@@ -25,10 +25,12 @@ impl Cluster {
         host: &mut H,
     ) {
         let (per_token, held) = (self.sent_per_token(slot), self.held_tokens(slot));
-        let live = &mut self.table[slot];
-        let travels = u64::from(live.computed) - held;
+        let travels = u64::from(self.table[slot].computed) - held;
         let tokens = travels - ahead;
-        live.journey = Journey {
+        if self.journeys.len() <= slot.index() {
+            self.journeys.resize(slot.index() + 1, Journey::NONE);
+        }
+        self.journeys[slot.index()] = Journey {
             queued: host.now(),
             departed: host.now(),
             bytes: travels * per_token,
@@ -63,9 +65,10 @@ impl Cluster {
     pub(super) fn post<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let poster = self.poster(slot);
         let per_token = self.sent_per_token(slot);
-        let live = &mut self.table[slot];
-        live.journey.ready = host.now();
-        let tokens = live.journey.tokens;
+        let journey = &mut self.journeys[slot.index()];
+        journey.ready = host.now();
+        let tokens = journey.tokens;
+        let live = &self.table[slot];
         // A descriptor moves no more than a block of either side.
         let [from, to] = [live.prefill_on, live.decode_on].map(|id| &self.instances[id.index()].kv);
         let blocks = from.blocks_for(tokens).max(to.blocks_for(tokens));
@@ -87,7 +90,8 @@ impl Cluster {
         if record.transfer_start == SimTime::NEVER && record.decode_start == SimTime::NEVER {
             record.transfer_start = now;
         }
-        let (from, to, bytes) = (live.prefill_on, live.decode_on, live.journey.bytes);
+        let (from, to) = (live.prefill_on, live.decode_on);
+        let bytes = self.journeys[slot.index()].bytes;
         host.observer().transfer_started(now, from, to, bytes);
     }
 
@@ -105,7 +109,7 @@ impl Cluster {
             } else {
                 link.wire(next.bytes)
             };
-            let journey = &mut self.table[next.slot].journey;
+            let journey = &mut self.journeys[next.slot.index()];
             journey.turn = now;
             journey.wire = now.saturating_add(next.posting);
             let end = journey.wire.saturating_add(wire);
@@ -164,7 +168,7 @@ impl Cluster {
 
     /// The last byte has left the link or the network.
     fn land<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let journey = &mut self.table[slot].journey;
+        let journey = &mut self.journeys[slot.index()];
         (journey.landed, journey.up) = (host.now(), host.now());
         if self.transfer.staging.is_some() {
             self.copy_in(slot, host);
@@ -177,8 +181,9 @@ impl Cluster {
     pub(super) fn arrive_at_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let now = host.now();
         let poster = self.poster(slot);
+        let journey = self.journeys[slot.index()];
         let live = &mut self.table[slot];
-        let (from, to, journey) = (live.prefill_on, live.decode_on, live.journey);
+        let (from, to) = (live.prefill_on, live.decode_on);
         let tokens = u64::from(live.computed);
         let record = &mut live.record;
         if record.transfer_start != SimTime::NEVER && record.transfer_end == SimTime::NEVER {

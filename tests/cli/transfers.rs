@@ -19,7 +19,7 @@ const NODE: &str = "systems.split.transfer.node={gpus: 8}";
 fn transfers_that_cannot_be_are_refused() {
     let early = "systems.split.reservation=early";
     let layerwise = "systems.split.transfer.overlap=layerwise";
-    let cases: [(&[&str], &[&str]); 14] = [
+    let cases: [(&[&str], &[&str]); 13] = [
         (
             &[FAIR, "systems.split.transfer.in_flight=0"],
             &["transfer.in_flight: is 0", "at least 1"],
@@ -81,10 +81,14 @@ fn transfers_that_cannot_be_are_refused() {
             ],
         ),
         (
-            &[FAIR, NODE, "systems.split.decode.group="],
-            &["decode.group"],
+            &[
+                FAIR,
+                NODE,
+                "systems.split.transfer.link=rdma",
+                "systems.split.decode.group=''",
+            ],
+            &["decode.group: is empty"],
         ),
-        (&["systems.split.transfer.link=null"], &["transfer.link"]),
     ];
     for (sets, pieces) in cases {
         let (_, ran) = run("check", sets);
@@ -108,19 +112,19 @@ fn links_are_told_in_a_file_in_json_and_on_the_screen() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let row = ran.out.lines().find(|line| line.contains("busiest link"));
     let row = row.expect("the screen names the busiest link");
-    assert!(row.contains("prefill\u{a0}2\u{a0}out"), "{row}");
+    assert!(row.contains("prefill\u{a0}0\u{a0}out"), "{row}");
     let links = scratch.read("output/small/links.csv");
     let lines: Vec<&str> = links.lines().collect();
     assert_eq!(lines.len(), 2, "{links}");
     assert!(lines[0].starts_with("system,axis,axis_value,rate,seed,link,kind,transfers,bytes,"));
     // 512 tokens of OPT-13B are 512 × 40 layers × 2 × 5120 × 2 bytes; 200 prompts.
     let bytes = 200_u64 * 512 * 40 * 2 * 5120 * 2;
-    let expected = format!("split,workload.rate,4 /s,4,1,prefill 2 out,link,200,{bytes},0,");
+    let expected = format!("split,workload.rate,4 /s,4,1,prefill 0 out,link,200,{bytes},0,");
     assert!(lines[1].starts_with(&expected), "{links}");
     let json = scratch.pdsim(&["run", "s.yaml", "--json", "--no-charts"]);
     let summary: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");
     let split = &summary["points"][1];
-    assert_eq!(split["links"][0]["link"], "prefill 2 out");
+    assert_eq!(split["links"][0]["link"], "prefill 0 out");
     assert!(split["figures"]["transfer_exposed_mean_ms"]["mean"].is_number());
 }
 
@@ -135,7 +139,7 @@ fn a_saturated_link_is_warned_of() {
     let warning = ran.err.lines().find(|line| line.contains("link saturated"));
     let warning = warning.unwrap_or_else(|| panic!("{}", ran.err));
     assert!(
-        warning.contains("split") && warning.contains("prefill 2 out is taken"),
+        warning.contains("split") && warning.contains("prefill 0 out is taken"),
         "{warning}"
     );
 }
@@ -150,9 +154,9 @@ fn pools_on_other_node_groups_cross_the_network() {
         scratch.read("output/small/links.csv")
     };
     let near = link(&[transfer]);
-    assert!(near.contains("prefill 2 inside out,port"), "{near}");
+    assert!(near.contains("prefill 0 inside out,port"), "{near}");
     let far = link(&[transfer, "systems.split.decode.group=b"]);
-    assert!(far.contains("prefill 2 card out,port"), "{far}");
+    assert!(far.contains("prefill 0 card out,port"), "{far}");
     let same = link(&[
         transfer,
         "systems.split.prefill.group=b",

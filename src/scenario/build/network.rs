@@ -106,6 +106,7 @@ impl Builder<'_> {
 
     /// Refuses groups of nodes where nothing asks which node a pool is on, and links that do not reach from one to the other.
     pub(super) fn groups(&mut self, path: &str, system: &System, transfer: Option<&Transfer>) {
+        let mut reached = true;
         for (key, pool) in defaults::pools(system) {
             let Some(group) = &pool.group else { continue };
             let key = format!("{path}.{key}.group");
@@ -117,6 +118,7 @@ impl Builder<'_> {
                 continue;
             };
             let asked = transfer.contention == Some(Contention::Fair) && transfer.node.is_some();
+            reached &= asked;
             self.require(asked, &key, || {
                 "says on which nodes a pool is, which only `transfer: {contention: fair, node: {gpus: 8}}` asks; write that, too, or \
                  remove it"
@@ -133,7 +135,8 @@ impl Builder<'_> {
             WordOr::Word(_) | WordOr::Map(_) => return,
         };
         let name = |pool: &Pool| pool.group.clone().unwrap_or_else(|| "none".to_owned());
-        self.require(prefill.group == decode.group, &format!("{path}.transfer.link"), || {
+        let linked = !reached || prefill.group == decode.group;
+        self.require(linked, &format!("{path}.transfer.link"), || {
             format!(
                 "is `{word}`, which does not leave a node, but prefill and decode are on different groups of nodes ({} and {}), with no \
                  link between them; write `rdma`, `ethernet` or a bandwidth",
