@@ -46,15 +46,9 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         mean_e2e_s,
         preempting: books.sums.preemptions * 20 > books.counts.measured,
     });
-    let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
-    let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
-    warnings.extend(busiest.and_then(Warning::saturated));
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
-    // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
-    let settles = verdict.state != State::Overloaded;
-    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| settles && window_s < 5.0 * e2e) {
-        warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
-    }
+    let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
+    warnings.extend(busiest.and_then(Warning::saturated));
     let measured = books.counts.measured;
     let offered_per_s = per(measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
@@ -85,6 +79,19 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+/// What to know before trusting the figures of a run whose arrivals lasted `window_s`.
+fn warnings(books: &Collector, shapes: &Shapes, window_s: f64, state: State) -> Vec<Warning> {
+    let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
+    let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
+    // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
+    let settles = state != State::Overloaded;
+    let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
+    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| settles && window_s < 5.0 * e2e) {
+        warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
+    }
+    warnings
 }
 
 fn shapes(books: &Collector) -> Shapes {

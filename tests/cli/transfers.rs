@@ -15,82 +15,85 @@ fn run(command: &str, sets: &[&str]) -> (Scratch, Ran) {
 const FAIR: &str = "systems.split.transfer.contention=fair";
 const NODE: &str = "systems.split.transfer.node={gpus: 8}";
 
+const EARLY: &str = "systems.split.reservation=early";
+const LAYERWISE: &str = "systems.split.transfer.overlap=layerwise";
+
+/// Settings, and what the refusal says.
+const REFUSED: [(&[&str], &[&str]); 13] = [
+    (
+        &[FAIR, "systems.split.transfer.in_flight=0"],
+        &["transfer.in_flight: is 0", "at least 1"],
+    ),
+    (
+        &["systems.split.transfer.mode=pul"],
+        &["transfer.mode", "`pul`", "pull"],
+    ),
+    (
+        &["systems.split.transfer.mode=pull", EARLY, LAYERWISE],
+        &["transfer.overlap: has nothing to send early with `mode: pull`"],
+    ),
+    (
+        &["systems.split.transfer.staging={}"],
+        &[
+            "transfer.staging: the key `bandwidth` is missing",
+            "bandwidth: 25 GB/s",
+            "pcie",
+        ],
+    ),
+    (
+        &["systems.split.transfer.staging={bandwidth: 0 GB/s}"],
+        &["transfer.staging.bandwidth: is zero"],
+    ),
+    (
+        &["systems.split.transfer.staging={bandwidth: 25}"],
+        &["transfer.staging.bandwidth", "`25`", "25 GB/s"],
+    ),
+    (
+        &["systems.split.transfer.staging={bandwith: 25 GB/s}"],
+        &["did you mean `bandwidth`?"],
+    ),
+    (
+        &["systems.split.transfer.staging=host"],
+        &["transfer.staging: is `host`, expected `none`, `pcie`"],
+    ),
+    (
+        &[
+            "systems.split.transfer.staging={bandwidth: pcie, copy: whole}",
+            EARLY,
+            LAYERWISE,
+        ],
+        &["transfer.overlap: has nothing to send early with `staging: {copy: whole}`"],
+    ),
+    (
+        &["systems.split.prefill.group=a"],
+        &["prefill.group: says on which nodes", "contention: fair"],
+    ),
+    (
+        &["systems.colocated.pool.group=a"],
+        &["colocated.pool.group: is for disaggregated systems only"],
+    ),
+    (
+        &[FAIR, NODE, "systems.split.decode.group=b"],
+        &[
+            "transfer.link: is `nvlink`",
+            "different groups of nodes (none and b)",
+            "rdma",
+        ],
+    ),
+    (
+        &[
+            FAIR,
+            NODE,
+            "systems.split.transfer.link=rdma",
+            "systems.split.decode.group=''",
+        ],
+        &["decode.group: is empty"],
+    ),
+];
+
 #[test]
 fn transfers_that_cannot_be_are_refused() {
-    let early = "systems.split.reservation=early";
-    let layerwise = "systems.split.transfer.overlap=layerwise";
-    let cases: [(&[&str], &[&str]); 13] = [
-        (
-            &[FAIR, "systems.split.transfer.in_flight=0"],
-            &["transfer.in_flight: is 0", "at least 1"],
-        ),
-        (
-            &["systems.split.transfer.mode=pul"],
-            &["transfer.mode", "`pul`", "pull"],
-        ),
-        (
-            &["systems.split.transfer.mode=pull", early, layerwise],
-            &["transfer.overlap: has nothing to send early with `mode: pull`"],
-        ),
-        (
-            &["systems.split.transfer.staging={}"],
-            &[
-                "transfer.staging: the key `bandwidth` is missing",
-                "bandwidth: 25 GB/s",
-                "pcie",
-            ],
-        ),
-        (
-            &["systems.split.transfer.staging={bandwidth: 0 GB/s}"],
-            &["transfer.staging.bandwidth: is zero"],
-        ),
-        (
-            &["systems.split.transfer.staging={bandwidth: 25}"],
-            &["transfer.staging.bandwidth", "`25`", "25 GB/s"],
-        ),
-        (
-            &["systems.split.transfer.staging={bandwith: 25 GB/s}"],
-            &["did you mean `bandwidth`?"],
-        ),
-        (
-            &["systems.split.transfer.staging=host"],
-            &["transfer.staging: is `host`, expected `none`, `pcie`"],
-        ),
-        (
-            &[
-                "systems.split.transfer.staging={bandwidth: pcie, copy: whole}",
-                early,
-                layerwise,
-            ],
-            &["transfer.overlap: has nothing to send early with `staging: {copy: whole}`"],
-        ),
-        (
-            &["systems.split.prefill.group=a"],
-            &["prefill.group: says on which nodes", "contention: fair"],
-        ),
-        (
-            &["systems.colocated.pool.group=a"],
-            &["colocated.pool.group: is for disaggregated systems only"],
-        ),
-        (
-            &[FAIR, NODE, "systems.split.decode.group=b"],
-            &[
-                "transfer.link: is `nvlink`",
-                "different groups of nodes (none and b)",
-                "rdma",
-            ],
-        ),
-        (
-            &[
-                FAIR,
-                NODE,
-                "systems.split.transfer.link=rdma",
-                "systems.split.decode.group=''",
-            ],
-            &["decode.group: is empty"],
-        ),
-    ];
-    for (sets, pieces) in cases {
+    for (sets, pieces) in REFUSED {
         let (_, ran) = run("check", sets);
         ran.refused(pieces);
     }
@@ -119,7 +122,7 @@ fn links_are_told_in_a_file_in_json_and_on_the_screen() {
     assert!(lines[0].starts_with("system,axis,axis_value,rate,seed,link,kind,transfers,bytes,"));
     // 512 tokens of OPT-13B are 512 × 40 layers × 2 × 5120 × 2 bytes; 200 prompts.
     let bytes = 200_u64 * 512 * 40 * 2 * 5120 * 2;
-    let expected = format!("split,workload.rate,4 /s,4,1,prefill 0 out,link,200,{bytes},0,");
+    let expected = format!("split,,,4,1,prefill 0 out,link,200,{bytes},0,");
     assert!(lines[1].starts_with(&expected), "{links}");
     let json = scratch.pdsim(&["run", "s.yaml", "--json", "--no-charts"]);
     let summary: serde_json::Value = serde_json::from_str(&json.out).expect("JSON");

@@ -4,7 +4,7 @@ use crate::cluster::Sharing;
 use crate::hardware::{Link, LinkKind};
 use crate::net::Topology;
 use crate::scenario::defaults;
-use crate::scenario::schema::{Contention, Pool, System, Transfer, WordOr};
+use crate::scenario::schema::{Contention, Node, Pool, System, Transfer, WordOr};
 
 use super::Builder;
 use super::staging::Staged;
@@ -56,16 +56,7 @@ impl Builder<'_> {
             placed(decode, rates.into, host.map(|rates| rates.1))?,
         ];
         let node = transfer.node.as_ref();
-        if let Some(node) = node {
-            self.require(node.gpus > 0, &format!("{key}.node.gpus"), || {
-                "is 0, expected the GPUs of a node, such as 8".to_owned()
-            });
-            let some = node.bandwidth.is_none_or(|bandwidth| bandwidth.0 > 0.0);
-            self.require(some, &format!("{key}.node.bandwidth"), || {
-                "is zero; write what all network cards of a node carry, such as `400 Gbps`"
-                    .to_owned()
-            });
-        }
+        self.check_node(key, node);
         let per_node = node.map_or(1, |node| node.gpus.max(1));
         let shared = node.and_then(|node| node.bandwidth).map(|rate| rate.0);
         let most = transfer
@@ -82,6 +73,19 @@ impl Builder<'_> {
             },
             in_flight,
         }))
+    }
+
+    fn check_node(&mut self, key: &str, node: Option<&Node>) {
+        if let Some(node) = node {
+            self.require(node.gpus > 0, &format!("{key}.node.gpus"), || {
+                "is 0, expected the GPUs of a node, such as 8".to_owned()
+            });
+            let some = node.bandwidth.is_none_or(|bandwidth| bandwidth.0 > 0.0);
+            self.require(some, &format!("{key}.node.bandwidth"), || {
+                "is zero; write what all network cards of a node carry, such as `400 Gbps`"
+                    .to_owned()
+            });
+        }
     }
 
     /// The rate of an instance towards others on its node.
