@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, Overlap, PoolSpec, Preemption, Reservation, Role, Sharing, SkipPrefill, Staging,
-    TransferFact, TransferMode, TransferSpec,
+    FirstToken, Overlap, PoolSpec, Preemption, RequestRecord, Reservation, Role, Sharing,
+    SkipPrefill, Staging, TransferFact, TransferMode, TransferSpec,
 };
 use pdsim::latency::fixed::Fixed;
 use pdsim::net::{Place, Topology};
@@ -263,7 +263,7 @@ fn half_the_bandwidth_never_lowers_ttft() {
         let ttft = |scenario: &Scenario| {
             let mut records = Facts::of(scenario, true, None).records;
             records.sort_by_key(|r| r.id);
-            records.iter().map(|r| r.ttft()).collect::<Vec<_>>()
+            records.iter().map(RequestRecord::ttft).collect::<Vec<_>>()
         };
         let before = ttft(&scenario);
         let transfer = &mut scenario.spec.transfer;
