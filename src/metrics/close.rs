@@ -185,11 +185,13 @@ fn mean_kv(series: &Series, pool: usize, (start, end): (SimTime, SimTime)) -> Op
 
 fn transfers(books: &Collector) -> Option<TransferMetrics> {
     let transfers = &books.transfers;
-    Some(TransferMetrics {
+    let mean_ms = |ps| seconds(ps) * 1e3 / transfers.count as f64;
+    (transfers.count > 0).then(|| TransferMetrics {
+        count: transfers.count,
         bytes: transfers.bytes,
         early_bytes: transfers.early_bytes,
-        queue: transfers.queue.distribution()?,
-        exposed: transfers.exposed.distribution()?,
+        queue_mean_ms: mean_ms(transfers.waited),
+        exposed_mean_ms: mean_ms(transfers.exposed),
     })
 }
 

@@ -70,10 +70,12 @@ pub(super) struct Latencies {
 /// Transfers queued in the measured span.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
+    pub(super) count: u64,
     pub(super) bytes: u64,
     pub(super) early_bytes: u64,
-    pub(super) queue: Histogram,
-    pub(super) exposed: Histogram,
+    /// Sums in picoseconds.
+    pub(super) waited: u128,
+    pub(super) exposed: u128,
 }
 
 /// Sums over measured requests that are done.
@@ -383,10 +385,11 @@ impl Observer for Collector {
         if fact.queued < self.window_start {
             return;
         }
+        self.transfers.count += 1;
         self.transfers.bytes += fact.bytes;
         self.transfers.early_bytes += fact.early_bytes;
-        self.transfers.queue.record(fact.waited(), 1);
-        self.transfers.exposed.record(fact.exposed(), 1);
+        self.transfers.waited += u128::from(fact.waited().as_ps());
+        self.transfers.exposed += u128::from(fact.exposed().as_ps());
         self.pool(fact.to).held_tokens += fact.held_tokens;
     }
 

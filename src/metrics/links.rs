@@ -295,3 +295,114 @@ fn names(pools: &[PoolSpec]) -> Vec<String> {
     let names = pools.iter().flat_map(of).enumerate();
     names.map(|(id, name)| format!("{name} {id}")).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::InstanceId;
+    use crate::metrics::testing::system;
+    use crate::units::SimDuration;
+
+    fn at(s: u64) -> SimTime {
+        SimTime::ZERO + SimDuration::from_ms(1000 * s)
+    }
+
+    /// Queued at 0, posted from 2 s to 3 s, on the wire until 13 s: 100 bytes, 20 of them early.
+    fn fact() -> TransferFact {
+        TransferFact {
+            from: InstanceId::new(0),
+            to: InstanceId::new(1),
+            poster: InstanceId::new(0),
+            queued: at(0),
+            departed: at(0),
+            ready: at(0),
+            turn: at(2),
+            wire: at(3),
+            landed: at(13),
+            up: at(13),
+            ended: at(13),
+            bytes: 100,
+            early_bytes: 20,
+            hidden: SimDuration::ZERO,
+            held_tokens: 0,
+        }
+    }
+
+    #[test]
+    fn a_link_of_its_own_is_taken_from_posting_to_the_last_byte() {
+        let mut links = Links::new(&system());
+        links.book(&fact(), SimTime::ZERO);
+        let [link] = &links.metrics(20.0)[..] else {
+            panic!("one link carried something");
+        };
+        assert_eq!(
+            (link.link.as_str(), link.kind),
+            ("prefill 0 out", LinkKind::Link)
+        );
+        assert!((link.utilisation - 11.0 / 20.0).abs() < 1e-9, "{link:?}");
+        assert!((link.queue_mean_ms - 2000.0).abs() < 1e-6, "{link:?}");
+        assert!((link.exposed_mean_ms - 11_000.0).abs() < 1e-6, "{link:?}");
+        assert_eq!((link.bytes, link.early_bytes), (100, 20));
+    }
+
+    #[test]
+    fn before_the_measured_span_only_its_rest_counts_as_use() {
+        let mut links = Links::new(&system());
+        links.book(&fact(), at(8));
+        assert!(links.metrics(20.0).is_empty(), "none was queued in it");
+        let later = TransferFact {
+            queued: at(9),
+            ready: at(9),
+            departed: at(9),
+            turn: at(13),
+            wire: at(14),
+            landed: at(15),
+            up: at(15),
+            ended: at(15),
+            ..fact()
+        };
+        links.book(&later, at(8));
+        let link = &links.metrics(10.0)[0];
+        assert_eq!(link.transfers, 1);
+        assert!(
+            (link.utilisation - 0.7).abs() < 1e-9,
+            "5 s and 2 s of 10 s: {link:?}"
+        );
+    }
+
+    #[test]
+    fn a_port_is_used_by_bytes_and_posting_by_time() {
+        let mut system = system();
+        let place = |i: u32| Place {
+            node: i,
+            inside: [4, 5],
+            network: [2 * i, 2 * i + 1],
+            host: None,
+        };
+        system.transfer.sharing = Some(Sharing {
+            topology: Topology {
+                ports: vec![20.0, 20.0, 20.0, 10.0, 1.0, 1.0],
+                most_per_transfer: f64::INFINITY,
+                places: vec![place(0), place(1)],
+            },
+            in_flight: 1,
+        });
+        let mut links = Links::new(&system);
+        links.book(&fact(), SimTime::ZERO);
+        let seen: Vec<(String, f64)> = links
+            .metrics(20.0)
+            .iter()
+            .map(|link| (link.link.clone(), link.utilisation))
+            .collect();
+        let expected = [
+            ("prefill 0 posting", 1.0 / 20.0),
+            ("prefill 0 card out", 100.0 / 400.0),
+            ("decode 1 card in", 100.0 / 200.0),
+        ];
+        assert_eq!(seen.len(), expected.len(), "{seen:?}");
+        for ((name, share), (link, seen)) in expected.into_iter().zip(seen) {
+            assert_eq!(link, name);
+            assert!((seen - share).abs() < 1e-9, "{name}: {seen}");
+        }
+    }
+}

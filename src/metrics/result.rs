@@ -146,14 +146,16 @@ pub struct StageMeans {
 /// The KV transfers that were queued in the measured span and have ended.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TransferMetrics {
+    /// How many.
+    pub count: u64,
     /// Bytes that travelled.
     pub bytes: u64,
     /// Of those, bytes that travelled while their prompts were being computed.
     pub early_bytes: u64,
-    /// Waiting for a turn on the link, and for copies to and from host memory.
-    pub queue: Distribution,
-    /// Copying, posting and flowing after the prompt was done.
-    pub exposed: Distribution,
+    /// Waiting for a turn on the link, and for copies to and from host memory: mean.
+    pub queue_mean_ms: f64,
+    /// Copying, posting and flowing after the prompt was done: mean.
+    pub exposed_mean_ms: f64,
 }
 
 /// Whether the system kept up with the load, worst last.

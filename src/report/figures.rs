@@ -98,10 +98,10 @@ const TRANSFERS: [Figure; 3] = [
         shares.max_by(f64::total_cmp)
     }),
     figure("link_queue_mean_ms", |m| {
-        m.transfers.as_ref().map(|t| t.queue.mean_ms)
+        m.transfers.as_ref().map(|t| t.queue_mean_ms)
     }),
     figure("transfer_exposed_mean_ms", |m| {
-        m.transfers.as_ref().map(|t| t.exposed.mean_ms)
+        m.transfers.as_ref().map(|t| t.exposed_mean_ms)
     }),
 ];
 
