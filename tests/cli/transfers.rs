@@ -168,6 +168,41 @@ fn pools_on_other_node_groups_cross_the_network() {
     assert_eq!(same, near);
 }
 
+/// Mean exposed milliseconds of the first link.
+fn exposed_ms(sets: &[&str]) -> f64 {
+    let (scratch, ran) = run("run", sets);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let links = scratch.read("output/small/links.csv");
+    let mut lines = links.lines();
+    let header = lines.next().expect("a header");
+    let row = lines.next().expect("a link");
+    let mut columns = header.split(',').zip(row.split(','));
+    let mean = columns.find(|(name, _)| *name == "exposed_mean_ms");
+    mean.expect("a column").1.parse().expect("a number")
+}
+
+#[test]
+fn staging_is_as_slow_as_its_slowest_part_or_as_all_of_them() {
+    let wire = 512.0 * 40.0 * 2.0 * 5120.0 * 2.0 / 4e9 * 1e3;
+    let slow = "workload.rate=0.2 /s";
+    let own = "systems.split.transfer={link: {bandwidth: 4 GB/s, latency: 0 us}, staging: ";
+    let shared = "systems.split.transfer={link: {bandwidth: 4 GB/s, latency: 0 us}, contention: fair, staging: ";
+    for way in [own, shared] {
+        for (staging, factor) in [
+            ("none", 1.0),
+            ("pcie", 1.0),
+            ("{bandwidth: 2 GB/s}", 2.0),
+            ("{bandwidth: 8 GB/s}", 1.0),
+            ("{bandwidth: 8 GB/s, copy: whole}", 2.0),
+            ("{bandwidth: 2 GB/s, copy: whole}", 5.0),
+        ] {
+            let transfer = format!("{way}{staging}}}");
+            let seen = exposed_ms(&[slow, &transfer]);
+            assert!((seen / wire - factor).abs() < 1e-3, "{transfer}: {seen}");
+        }
+    }
+}
+
 #[test]
 fn shards_of_unequal_size_cost_more_than_equal_ones() {
     // 32 blocks of 16 tokens, 40 layers, keys and values: 2560 descriptors a rank, and twice that between TP 1 and TP 2.
@@ -177,20 +212,7 @@ fn shards_of_unequal_size_cost_more_than_equal_ones() {
             "systems.split.transfer={link: {bandwidth: 10 GB/s, latency: 0 us}, descriptor_time: 3 us}",
         ];
         all.extend(sets);
-        let (scratch, ran) = run("run", &all);
-        assert_eq!(ran.code, 0, "{ran:?}");
-        let links = scratch.read("output/small/links.csv");
-        let row = links.lines().nth(1).expect("one link");
-        let column = |name: &str| {
-            let header = links.lines().next().expect("a header");
-            let at = header.split(',').position(|c| c == name);
-            row.split(',')
-                .nth(at.expect("a column"))
-                .expect("a cell")
-                .to_owned()
-        };
-        let mean: f64 = column("exposed_mean_ms").parse().expect("a number");
-        mean
+        exposed_ms(&all)
     };
     let wire = 512.0 * 40.0 * 2.0 * 5120.0 * 2.0 / 10e9 * 1e3;
     let equal = exposed(&[]);
