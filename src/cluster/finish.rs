@@ -240,7 +240,7 @@ impl Instance {
         let tokens = u64::from(live.to_compute);
         if live.emitted == live.record.output_tokens {
             self.pending_tokens -= tokens;
-            if live.early {
+            if live.early || live.assigned {
                 outlet.cancelled.push((slot, live.clone()));
             }
             self.release(slot, tokens, outlet.table, host);

@@ -20,7 +20,11 @@ impl Cluster {
                 self.send_reserved(slot, host);
                 continue;
             }
-            self.queue_for_decode(slot, host);
+            if self.table[slot].assigned {
+                self.queue_assigned(slot);
+            } else {
+                self.queue_for_decode(slot, host);
+            }
             let live = &mut self.table[slot];
             live.record.decode_instance.get_or_insert(live.decode_on);
             live.to_compute = live.handed_over(self.first_token);

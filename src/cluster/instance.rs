@@ -117,6 +117,8 @@ pub(super) struct Instance {
     pub(super) inbound: VecDeque<SlotId>,
     /// Those of them whose prompts have not begun: they wait for an early reservation.
     pub(super) early: u64,
+    /// Requests that will decode here, chosen at arrival, whose prompts are not done.
+    pub(super) assigned: u64,
     /// Sequences that will decode here and are in no group yet: routed here, or their prompt was done here.
     pub(super) expected: u64,
     /// Sequences that found no place in the last decode step (decode context cap).
@@ -129,6 +131,10 @@ pub(super) struct Instance {
     pub(super) prefix: Option<PrefixCache>,
     /// KV blocks of a prompt block.
     pub(super) prefix_unit: u64,
+    /// Tokens of a prompt block.
+    pub(super) prompt_block: u64,
+    /// Time to load a prompt block from the CPU tier.
+    pub(super) cpu_load: SimDuration,
     /// Blocks among the used ones that belong to steps in progress which observers have not heard of.
     pub(super) unreported: u64,
     /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
@@ -181,7 +187,8 @@ impl Instance {
 
     /// Requests waiting, in progress or on their way here. Exact between events: a run ends when its first sequence does.
     pub(super) fn requests(&self) -> u64 {
-        (self.waiting.len() + self.swapped.len() + self.inbound.len()) as u64 + u64::from(self.seqs)
+        let queued = self.waiting.len() + self.swapped.len() + self.inbound.len();
+        queued as u64 + self.assigned + u64::from(self.seqs)
     }
 
     /// Share of the KV blocks in use at `now` by steps that started before it, in 2⁻³²; 0 when unlimited.

@@ -18,9 +18,11 @@ mod overlap;
 mod pool;
 mod prefix;
 mod record;
+mod refusal;
 mod routing;
 mod spec;
 mod staging;
+mod stall;
 mod state;
 mod step;
 mod swap;
@@ -35,8 +37,10 @@ pub use host::Host;
 pub use journey::TransferFact;
 pub use observer::{Gaps, Observer, PoolSample, StepFact};
 pub use record::{Outcome, RejectReason, RequestRecord};
+pub use refusal::Shortage;
 pub use spec::{
-    FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Preemption, Reservation, Role, Sharing,
-    SkipPrefill, Staging, SystemSpec, TransferMode, TransferSpec,
+    Bill, CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Preemption, Reservation, Role,
+    Sharing, SkipPrefill, Staging, SystemSpec, TransferMode, TransferSpec,
 };
+pub use stall::{Hold, Place, Stall, Wait};
 pub use state::Cluster;

@@ -32,6 +32,11 @@ impl Pool {
         }
     }
 
+    /// Its name in reports.
+    pub(super) fn name(&self) -> &str {
+        &self.spec.name
+    }
+
     /// The linear piece of the decode curve of `batch` sequences that holds at `context`, and where it ends (exclusive).
     pub(super) fn decode_segment(
         &mut self,

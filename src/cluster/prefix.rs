@@ -2,26 +2,30 @@
 //!
 //! A prompt that is admitted holds the cached blocks it starts with and takes blocks for the rest; when it is done, its own whole
 //! blocks join the cache. Held blocks are shared, so they are counted once; idle ones count as free and are dropped when
-//! memory is taken.
+//! memory is taken, to the CPU tier where there is one. What a prompt finds there is loaded, in line with the steps: it lengthens the
+//! step that the prompt starts in.
 //!
 //! A decode instance with a cache is *there* for a request that has not reached it: cached blocks are held when its blocks are
 //! reserved and do not travel; what has travelled joins the cache on arrival.
 
 use super::host::Host;
 use super::instance::Instance;
+use super::observer::Observer;
 use super::spec::KvReserve;
 use super::state::Cluster;
 use super::table::{Live, Table};
 use crate::ids::SlotId;
 use crate::kv::{BlockPool, PrefixCache};
 use crate::policy::batch::Pick;
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 /// What a prompt finds when it asks for admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
     /// Prompt blocks in the cache, a leading run.
     pub(super) hits: usize,
+    /// Prompt blocks behind them in the CPU tier.
+    pub(super) cpu_hits: usize,
     /// Tokens that need not be computed.
     pub(super) cached_tokens: u32,
     /// KV blocks it takes from the free ones.
@@ -46,18 +50,21 @@ pub(super) fn look_up(
     let (Some(cache), Some(prefixes)) = (cache, table.prefixes()) else {
         return Found {
             hits: 0,
+            cpu_hits: 0,
             cached_tokens: 0,
             blocks: total,
         };
     };
     let ids = table.prefix_ids(slot);
     let hits = cache.hits(ids);
+    let cpu_hits = cache.cpu_hits(&ids[hits..]);
     let block_tokens = prefixes.block_tokens();
-    let cached = u64::from(block_tokens) * hits as u64;
+    let cached = u64::from(block_tokens) * (hits + cpu_hits) as u64;
     let unit = kv.blocks_for(u64::from(block_tokens));
     let shared = (hits as u64 - cache.idle_among(&ids[..hits])) * unit;
     Found {
         hits,
+        cpu_hits,
         cached_tokens: u32::try_from(cached)
             .unwrap_or(u32::MAX)
             .min(to_compute - 1),
@@ -97,12 +104,24 @@ impl Instance {
             let Some(cache) = &mut self.prefix else {
                 return;
             };
-            let were_idle = cache.hold(&table.prefix_ids(slot)[..found.hits]);
+            let ids = table.prefix_ids(slot);
+            let were_idle = cache.hold(&ids[..found.hits]);
+            if found.cpu_hits > 0 {
+                cache.load(&ids[found.hits..found.hits + found.cpu_hits]);
+                let loads = found.cpu_hits as u64;
+                let load = self.cpu_load.as_ps().saturating_mul(loads);
+                self.add_copy_time(SimDuration::from_ps(load));
+            }
             let live = &mut table[slot];
             live.held = found.hits;
             live.computed = found.cached_tokens;
             if live.record.prefill_start == SimTime::NEVER {
                 live.record.cached_tokens = found.cached_tokens;
+                let from_gpu = self.prompt_block.saturating_mul(found.hits as u64);
+                let from_gpu = u32::try_from(from_gpu).unwrap_or(u32::MAX);
+                let from_cpu = found.cached_tokens.saturating_sub(from_gpu);
+                host.observer()
+                    .prefix_looked_up(self.id, &live.record, from_cpu);
             }
             self.take_blocks(were_idle * self.prefix_unit, host);
         }
@@ -135,6 +154,7 @@ impl Instance {
         let Some(cache) = &self.prefix else {
             return Found {
                 hits: 0,
+                cpu_hits: 0,
                 cached_tokens: 0,
                 blocks: all,
             };
@@ -144,6 +164,7 @@ impl Instance {
         let shared = hits as u64 - cache.idle_among(&ids[..hits]);
         Found {
             hits,
+            cpu_hits: 0,
             cached_tokens: 0,
             blocks: all - shared * self.prefix_unit,
         }
@@ -221,6 +242,13 @@ impl Instance {
         {
             cache.trim(free / self.prefix_unit);
         }
+    }
+
+    /// Prompt tokens of the request in `slot` that would have to be computed here.
+    pub(super) fn uncached(&mut self, table: &Table, slot: SlotId, now: SimTime) -> u32 {
+        self.trim_prefix_at(now);
+        let found = look_up(self.prefix.as_ref(), &self.kv, self.reserve, table, slot);
+        table[slot].to_compute - found.cached_tokens
     }
 
     /// Brings the cache to `now` for a router that looks into it: steps of the run in progress that have ended have

@@ -65,6 +65,8 @@ pub enum Reservation {
     /// When its prompt is done; until then it waits in the prefill instance's memory.
     #[default]
     AtHandoff,
+    /// When its prompt is done, but the decode instance is chosen at arrival: its router sees requests that are to come.
+    AtHandoffChosenAtArrival,
     /// At arrival, before its prompt may enter a queue: the decode instance is chosen then. Not with
     /// [`Preemption::ReturnToPrefill`]: each side could wait for the other's memory.
     Early,
@@ -87,6 +89,26 @@ pub struct KvSpec {
     pub preemption: Preemption,
     /// Whether prompt blocks stay cached after use, for prompts that start alike. What a decode instance has does not travel to it again.
     pub prefix_cache: bool,
+    /// Host memory for what the prefix cache drops.
+    pub cpu_cache: Option<CpuTier>,
+}
+
+/// Host memory behind the prefix cache of an instance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuTier {
+    /// KV blocks it holds.
+    pub blocks: u64,
+    /// Rate at which an instance loads them.
+    pub bytes_per_sec: f64,
+}
+
+/// What a GPU costs and takes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bill {
+    /// US dollars per GPU-hour; `None` where nobody states a price.
+    pub usd_per_hour: Option<f64>,
+    /// Board power limit in watts.
+    pub power_w: f64,
 }
 
 /// One pool of equal instances.
@@ -100,6 +122,8 @@ pub struct PoolSpec {
     pub instances: u32,
     /// GPU type, for reports.
     pub gpu: String,
+    /// What a GPU costs and takes, for reports.
+    pub bill: Bill,
     /// Tensor-parallel degree.
     pub tp: u32,
     /// Pipeline-parallel degree: stages per instance.
@@ -129,6 +153,9 @@ impl PoolSpec {
 pub struct SkipPrefill {
     /// Those of fewer tokens.
     pub below: u32,
+    /// Those of which fewer tokens are missing in the prefix cache of their decode instance; 0: none for that reason. Only where that
+    /// instance is known by then: with [`Reservation::AtHandoffChosenAtArrival`].
+    pub uncached_below: u32,
     /// All, while so many prompts are queued or computed on the prefill instance that the router would take; `None`: never for
     /// that reason. Not with [`Reservation::Early`].
     pub at_queue: Option<u64>,
@@ -240,6 +267,24 @@ pub struct SystemSpec {
 }
 
 impl SystemSpec {
+    /// Why requests of such a system could wait for each other for ever, if they could.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let early = self.reservation == Reservation::Early;
+        (early && self.returns_to_prefill()).then_some(
+            "decode blocks are reserved early and preempted sequences return to prefill instances: prompts that come back would hold \
+             prefill memory while they wait for decode blocks, and those that have decode blocks would wait for prefill memory",
+        )
+    }
+
+    /// Whether some decode pool sends preempted sequences back to prefill instances.
+    #[must_use]
+    pub fn returns_to_prefill(&self) -> bool {
+        self.pools.iter().any(|pool| {
+            pool.role == Role::Decode && pool.kv.preemption == Preemption::ReturnToPrefill
+        })
+    }
+
     /// GPUs of the whole system.
     #[must_use]
     pub fn gpus(&self) -> u32 {

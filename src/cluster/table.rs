@@ -15,6 +15,8 @@ pub(super) struct Live {
     pub(super) record: RequestRecord,
     /// The client's limit on output tokens: all that a router may know.
     pub(super) max_output: u32,
+    /// A number that the requests of its session share; 0 for none.
+    pub(super) session: u64,
     /// Output tokens emitted before it joined its present decode batch.
     pub(super) emitted: u32,
     /// Tokens its KV cache holds when its prompt is done: the prompt, plus what was generated before a preemption.
@@ -44,6 +46,8 @@ pub(super) struct Live {
     pub(super) last_chunk: u32,
     /// Blocks are reserved, or waited for, on its decode instance before its prompt is done.
     pub(super) early: bool,
+    /// Its decode instance was chosen at arrival, and its prompt is not done.
+    pub(super) assigned: bool,
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
     pub(super) held: usize,
     /// Prompt blocks it holds in the prefix cache of the decode instance that it has not reached yet.
@@ -146,6 +150,7 @@ impl Table {
                 last_token: SimTime::NEVER,
             },
             max_output: request.max_output,
+            session: request.session,
             emitted: 0,
             to_compute: request.input_tokens,
             computed: 0,
@@ -160,6 +165,7 @@ impl Table {
             kv_since: SimTime::NEVER,
             last_chunk: 0,
             early: false,
+            assigned: false,
             held: 0,
             held_there: 0,
             fed: 0,

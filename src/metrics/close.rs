@@ -1,8 +1,9 @@
 //! Closing the books: from counters and records to figures.
 
 use super::collector::{Collector, PoolBook, seconds};
+use super::cost::{Cost, Item};
 use super::result::{
-    Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
+    Attainment, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
     TransferMetrics,
 };
 use super::series::Series;
@@ -54,13 +55,13 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     RunMetrics {
         verdict,
         counts: books.counts,
-        attainment: books.config.slo.map(|_| {
-            let mut attainment = books.attainment;
-            attainment.of = measured;
-            attainment
+        attainment: books.config.slo.map(|_| Attainment {
+            of: measured,
+            ..books.attainment
         }),
         itl: books.itl.distribution(),
         throughput: throughput(&books, span_s, offered_per_s),
+        cost: cost(&books, span_s),
         offered_per_s,
         gpus: books.pools.iter().map(|p| p.gpus).sum(),
         window_start_s: start.as_secs_f64(),
@@ -84,7 +85,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
 /// What to know before trusting the figures of a run whose arrivals lasted `window_s`.
 fn warnings(books: &Collector, shapes: &Shapes, window_s: f64, state: State) -> Vec<Warning> {
     let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
-    let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
+    let (preemptions, worst) = (books.sums.preemptions, books.too_large.clone());
+    let mut warnings = Warning::from_counts(&books.counts, preemptions, with_ttft, worst);
     // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
     let settles = state != State::Overloaded;
     let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
@@ -134,6 +136,20 @@ fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput 
     }
 }
 
+fn cost(books: &Collector, span_s: f64) -> Cost {
+    let items: Vec<Item> = books
+        .pools
+        .iter()
+        .map(|pool| Item {
+            gpus: pool.gpus,
+            usd_per_hour: pool.bill.usd_per_hour,
+            power_w: pool.bill.power_w,
+        })
+        .collect();
+    let good = books.config.slo.map(|_| books.sums.good_output_tokens);
+    Cost::of(&items, span_s, books.sums.output_tokens, good)
+}
+
 /// A rate; 0 over no time.
 fn per(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
@@ -166,6 +182,7 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         link_busy: per(seconds(book.sending), all),
         held_tokens: book.held_tokens,
         preemptions: book.preemptions,
+        prefix: (book.prefix.prompt_tokens > 0).then_some(book.prefix),
     }
 }
 

@@ -5,9 +5,12 @@ use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
 use super::links::Links;
 use super::records::Records;
-use super::result::{Attainment, Counts, RunMetrics};
+use super::result::{Attainment, Counts, PrefixHits, RunMetrics};
 use super::series::{Point, Series};
-use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec, TransferFact};
+use super::warning::TooLarge;
+use crate::cluster::{
+    Bill, Outcome, PoolSpec, RequestRecord, Role, RunClock, Shortage, SystemSpec, TransferFact,
+};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Gaps, Observer, PoolSample, StepFact};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
@@ -36,6 +39,8 @@ pub struct Collector {
     pub(super) last_arrival: SimTime,
     pub(super) end: SimTime,
     pub(super) sojourn: Sojourn,
+    /// The refused request that was largest for its pool.
+    pub(super) too_large: Option<TooLarge>,
 }
 
 /// What is kept per pool.
@@ -57,6 +62,8 @@ pub(super) struct PoolBook {
     pub(super) sending: u128,
     pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
+    pub(super) bill: Bill,
+    pub(super) prefix: PrefixHits,
 }
 
 /// Histograms that stand in for the records when those are not kept.
@@ -83,6 +90,8 @@ pub(super) struct Transfers {
 pub(super) struct Sums {
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    /// Those of good requests.
+    pub(super) good_output_tokens: u64,
     pub(super) preemptions: u64,
     /// Stages in the order of [`StageMeans`](super::StageMeans), in picoseconds.
     pub(super) stages: [u128; 6],
@@ -135,6 +144,7 @@ impl Collector {
             last_arrival: SimTime::ZERO,
             end: SimTime::ZERO,
             sojourn: Sojourn::default(),
+            too_large: None,
         }
     }
 
@@ -191,7 +201,10 @@ impl Collector {
             let (ttft, tpot) = (ttft_met(slo, record), tpot_met(slo, record));
             self.attainment.ttft_met += u64::from(ttft);
             self.attainment.tpot_met += u64::from(tpot);
-            self.attainment.met += u64::from(meets(slo, record));
+            if meets(slo, record) {
+                self.attainment.met += 1;
+                self.sums.good_output_tokens += u64::from(record.output_tokens);
+            }
         }
     }
 
@@ -250,6 +263,8 @@ impl PoolBook {
             sending: 0,
             held_tokens: 0,
             preemptions: 0,
+            bill: spec.bill,
+            prefix: PrefixHits::default(),
         }
     }
 }
@@ -325,6 +340,27 @@ impl Observer for Collector {
         self.sums.preemptions += u64::from(record.preemptions);
         if !self.config.keep_requests {
             self.book_latencies(record);
+        }
+    }
+
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        let worse = |known: &TooLarge| known.needed < shortage.needed;
+        if self.too_large.as_ref().is_none_or(worse) {
+            self.too_large = Some(TooLarge {
+                request: id.index() as u64,
+                pool: self.pools[shortage.pool.index()].name.clone(),
+                needed: shortage.needed,
+                available: shortage.available,
+            });
+        }
+    }
+
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        if self.measures(record) {
+            let book = &mut self.pool(instance).prefix;
+            book.prompt_tokens += u64::from(record.input_tokens);
+            book.gpu_tokens += u64::from(record.cached_tokens - from_cpu);
+            book.cpu_tokens += u64::from(from_cpu);
         }
     }
 

@@ -4,6 +4,7 @@
 
 use serde::Serialize;
 
+use super::cost::Cost;
 use super::links::LinkMetrics;
 use super::records::Records;
 use super::series::Series;
@@ -123,6 +124,19 @@ pub struct PoolMetrics {
     pub held_tokens: u64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
+    /// What measured prompts found in the prefix caches of its instances; none where no cache was asked.
+    pub prefix: Option<PrefixHits>,
+}
+
+/// Prompt tokens of measured requests by where they were when the prompt was admitted; what is left was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PrefixHits {
+    /// All prompt tokens.
+    pub prompt_tokens: u64,
+    /// Those in the prefix cache of the GPUs.
+    pub gpu_tokens: u64,
+    /// Those in its CPU tier.
+    pub cpu_tokens: u64,
 }
 
 /// Mean time of measured, done requests in each stage before decoding, in milliseconds; a stage that a request skips
@@ -232,6 +246,8 @@ pub struct RunMetrics {
     pub e2e: Option<Distribution>,
     /// Work per second.
     pub throughput: Throughput,
+    /// Money and energy.
+    pub cost: Cost,
     /// Measured arrivals per second of the arrival window.
     pub offered_per_s: f64,
     /// GPUs of the system.

@@ -375,6 +375,7 @@ mod tests {
             link_busy,
             held_tokens: 0,
             preemptions: 0,
+            prefix: None,
         }
     }
 

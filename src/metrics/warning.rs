@@ -6,6 +6,19 @@ use super::links::LinkMetrics;
 use super::result::Counts;
 use super::verdict::SATURATED;
 
+/// The refused request that needed most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TooLarge {
+    /// Its number in order of arrival.
+    pub request: u64,
+    /// The pool that could not hold it.
+    pub pool: String,
+    /// KV blocks it needed.
+    pub needed: u64,
+    /// KV blocks an instance has.
+    pub available: u64,
+}
+
 /// A reason to read a run's figures with care.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,6 +53,8 @@ pub enum Warning {
         rejected: u64,
         /// Of how many.
         measured: u64,
+        /// The one that needed most.
+        worst: Option<TooLarge>,
     },
     /// Requests were cut off by the horizon.
     Unfinished {
@@ -70,7 +85,7 @@ impl Warning {
     /// What was seen.
     #[must_use]
     pub fn seen(&self) -> String {
-        match *self {
+        match self {
             Self::NothingMeasured { arrived } => {
                 format!("no request arrived after the warm-up ({arrived} arrived in all)")
             }
@@ -80,13 +95,23 @@ impl Warning {
             ),
             Self::LongWarmup { warmup, arrived } => format!(
                 "the warm-up leaves out {warmup} of {arrived} requests ({:.0} %)",
-                percent(warmup, arrived)
+                percent(*warmup, *arrived)
             ),
             Self::FewRequests { count } => {
                 format!("percentiles of TTFT rest on {count} requests")
             }
-            Self::Rejected { rejected, measured } => {
-                format!("{rejected} of {measured} requests were rejected")
+            Self::Rejected {
+                rejected,
+                measured,
+                worst,
+            } => {
+                let worst = worst.as_ref().map_or_else(String::new, |w| {
+                    format!(
+                        " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance has {})",
+                        w.request, w.needed, w.pool, w.available
+                    )
+                });
+                format!("{rejected} of {measured} requests were rejected{worst}")
             }
             Self::Unfinished {
                 unfinished,
@@ -97,7 +122,7 @@ impl Warning {
                 measured,
             } => format!("{preemptions} preemptions over {measured} requests"),
             Self::LinkSaturated {
-                ref link,
+                link,
                 utilisation,
                 queue_mean_ms,
             } => format!(
@@ -156,7 +181,12 @@ impl Warning {
     }
 
     /// Typical signs, from the counts of a run.
-    pub(super) fn from_counts(counts: &Counts, preemptions: u64, with_ttft: u64) -> Vec<Self> {
+    pub(super) fn from_counts(
+        counts: &Counts,
+        preemptions: u64,
+        with_ttft: u64,
+        worst: Option<TooLarge>,
+    ) -> Vec<Self> {
         let mut out = Vec::new();
         let measured = counts.measured;
         if measured == 0 {
@@ -178,6 +208,7 @@ impl Warning {
             out.push(Self::Rejected {
                 rejected: counts.rejected,
                 measured,
+                worst,
             });
         }
         if counts.unfinished > 0 {

@@ -1,6 +1,6 @@
 //! The figures of a run by name: one list for every table, file and JSON document.
 
-use crate::metrics::{Distribution, RunMetrics};
+use crate::metrics::{Distribution, PrefixHits, RunMetrics};
 
 /// A named figure of a run. The name carries the unit.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +46,7 @@ const LATENCIES: [Figure; 20] = latency! {
 };
 
 /// Shares, rates and counts.
-const OTHERS: [Figure; 14] = [
+const OTHERS: [Figure; 23] = [
     figure("attainment", |m| m.attainment.and_then(|a| a.share())),
     figure("attainment_ttft", |m| {
         m.attainment.and_then(|a| share(a.ttft_met, a.of))
@@ -77,6 +77,21 @@ const OTHERS: [Figure; 14] = [
     figure("busy_share", busy_share),
     figure("kv_peak_share", kv_peak_share),
     figure("mean_in_system", |m| Some(m.little.mean_in_system)),
+    figure("gpu_cached_share", |m| prefix_share(m, |p| p.gpu_tokens)),
+    figure("cpu_cached_share", |m| prefix_share(m, |p| p.cpu_tokens)),
+    figure("gpu_hours", |m| Some(m.cost.gpu_hours)),
+    figure("usd_per_hour", |m| m.cost.usd_per_hour),
+    figure("usd", |m| m.cost.usd),
+    figure("energy_kwh", |m| Some(m.cost.energy_kwh)),
+    figure("usd_per_million_output_tokens", |m| {
+        m.cost.usd_per_million_output_tokens
+    }),
+    figure("usd_per_million_good_tokens", |m| {
+        m.cost.usd_per_million_good_tokens
+    }),
+    figure("kwh_per_million_output_tokens", |m| {
+        m.cost.kwh_per_million_output_tokens
+    }),
 ];
 
 /// Where the time before decoding goes: means per request.
@@ -111,6 +126,15 @@ const fn figure(name: &'static str, of: fn(&RunMetrics) -> Option<f64>) -> Figur
 
 fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// Share of the prompt tokens that were found in prefix caches; none where no cache was asked.
+fn prefix_share(m: &RunMetrics, of: fn(&PrefixHits) -> u64) -> Option<f64> {
+    let pools = m.pools.iter().filter_map(|pool| pool.prefix.as_ref());
+    let (part, all) = pools.fold((0, 0), |(part, all), hits| {
+        (part + of(hits), all + hits.prompt_tokens)
+    });
+    share(part, all)
 }
 
 /// Share of GPU time with a step in progress.

@@ -161,8 +161,9 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
     row.text(&met.map_or_else(String::new, |met| met.to_string()));
 }
 
-/// Columns of `pools.csv`; shares are of the measured span. `held_tokens` did not travel, as prefix caches of decode instances had them.
-const POOL_COLUMNS: [&str; 21] = [
+/// Columns of `pools.csv`; shares are of the measured span. `held_tokens` did not travel, as prefix caches of decode instances had them;
+/// the last three are empty where no prefix cache was asked.
+const POOL_COLUMNS: [&str; 24] = [
     "system",
     "axis",
     "axis_value",
@@ -184,6 +185,9 @@ const POOL_COLUMNS: [&str; 21] = [
     "kv_peak_blocks",
     "kv_capacity_blocks",
     "preemptions",
+    "prompt_tokens",
+    "gpu_cached_tokens",
+    "cpu_cached_tokens",
 ];
 
 /// Writes `pools.csv`: utilisation per pool and run.
@@ -219,6 +223,14 @@ pub(super) fn write_pools(path: &Path, report: &Report) -> Result<(), Error> {
             let capacity = pool.kv_capacity_blocks;
             row.text(&capacity.map_or_else(String::new, |blocks| blocks.to_string()));
             row.count(pool.preemptions);
+            let hits = pool.prefix;
+            for tokens in [
+                hits.map(|h| h.prompt_tokens),
+                hits.map(|h| h.gpu_tokens),
+                hits.map(|h| h.cpu_tokens),
+            ] {
+                row.text(&tokens.map_or_else(String::new, |tokens| tokens.to_string()));
+            }
             row.end(&mut file)?;
         }
     }

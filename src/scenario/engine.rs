@@ -157,6 +157,7 @@ impl Engine {
             preemption: Some(Preemption::Recompute),
             swap_bandwidth: None,
             prefix_cache: Some(self.prefix_cache),
+            cpu_cache: None,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cluster::{KvReserve, Role, SystemSpec};
+
 /// Kinds of step-time models, which err in ways of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepTimes {
@@ -34,6 +36,11 @@ pub enum Warning {
         /// Key path of a pool and the kind of its model, then those of the first pool of another kind.
         pools: [(String, StepTimes); 2],
     },
+    /// A system admits by the true output lengths.
+    Oracle {
+        /// Its name.
+        system: String,
+    },
 }
 
 impl Warning {
@@ -46,6 +53,27 @@ impl Warning {
         })
     }
 
+    /// A warning for each system that knows how long outputs will be.
+    pub(super) fn oracles(systems: &[SystemSpec]) -> Vec<Self> {
+        let knows = |system: &&SystemSpec| {
+            let pools = system.pools.iter();
+            let mut decoding = pools.filter(|pool| pool.role != Role::Prefill);
+            decoding.any(|pool| {
+                matches!(
+                    pool.kv.reserve,
+                    KvReserve::Oracle | KvReserve::OracleAtDecode
+                )
+            })
+        };
+        systems
+            .iter()
+            .filter(knows)
+            .map(|system| Self::Oracle {
+                system: system.name.clone(),
+            })
+            .collect()
+    }
+
     /// What was seen.
     #[must_use]
     pub fn seen(&self) -> String {
@@ -53,6 +81,9 @@ impl Warning {
             Self::MixedStepTimes {
                 pools: [(a, kind), (b, other)],
             } => format!("{a} has {kind} step times, {b} {other} ones"),
+            Self::Oracle { system } => {
+                format!("{system} admits by true output lengths (`kv_reserve: oracle`)")
+            }
         }
     }
 
@@ -63,6 +94,7 @@ impl Warning {
             Self::MixedStepTimes { .. } => {
                 "part of the difference between systems may be one between the models of the hardware"
             }
+            Self::Oracle { .. } => "no engine knows them",
         }
     }
 
@@ -75,6 +107,7 @@ impl Warning {
                 pools: [(_, Polynomial | Calibrated), (_, Polynomial | Calibrated)],
             } => "add `latency: calibrated` at the top of the scenario",
             Self::MixedStepTimes { .. } => "add `latency: roofline` at the top of the scenario",
+            Self::Oracle { .. } => "read it as a bound on what predicting lengths could buy",
         }
     }
 }

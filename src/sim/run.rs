@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use crate::cluster::{Cluster, Host, Observer, SystemSpec};
+use crate::cluster::{Cluster, Host, Observer, Stall, SystemSpec};
 use crate::units::SimTime;
 use crate::workload::{Prefixes, RequestSpec};
 
@@ -23,8 +23,7 @@ pub struct Options {
 pub enum Error {
     /// Nothing can move any more.
     #[error(
-        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; \
-         this is a defect of the policy or of pdsim"
+        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; {stall}"
     )]
     Stalled {
         /// How many requests.
@@ -33,7 +32,12 @@ pub enum Error {
         first: String,
         /// When, in seconds.
         at_s: String,
+        /// Who waits for what, and who holds it.
+        stall: Box<Stall>,
     },
+    /// The system could end in a stall by what it is made of.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// Arrivals went back in time.
     #[error(
         "request {0} arrives before the one in front of it; a workload must be in order of arrival"
@@ -81,13 +85,16 @@ impl<O: Observer> Host for Engine<'_, O> {
 /// state only; *dispatch*: route, then form steps, so that a step formed at `t` sees all that happened at `t`.
 ///
 /// # Errors
-/// When arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
+/// When the system contradicts itself, arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
 pub fn simulate<O: Observer>(
     spec: &SystemSpec,
     requests: impl IntoIterator<Item = RequestSpec>,
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
+    if let Some(why) = spec.contradiction() {
+        return Err(Error::Contradiction(why));
+    }
     let mut cluster = Cluster::new(spec, options.seed, options.prefixes);
     let mut engine = Engine {
         now: SimTime::ZERO,
@@ -171,6 +178,7 @@ fn finish<O: Observer>(
             stuck: stuck.len(),
             first: first.to_string(),
             at_s: format!("{:.6}", engine.now.as_secs_f64()),
+            stall: Box::new(cluster.stall()),
         });
     }
     engine.observer.finished(engine.now);

@@ -113,6 +113,7 @@ impl ClosedLoop {
             output_tokens,
             max_output: self.lengths.max_output(),
             class: 0,
+            session: 0,
         };
         Some(Sent {
             request,

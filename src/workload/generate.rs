@@ -183,6 +183,7 @@ impl Generated {
                     output_tokens,
                     max_output,
                     class: 0,
+                    session: 0,
                 }
             })
     }

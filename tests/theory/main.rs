@@ -12,7 +12,9 @@
 
 mod distserve;
 mod estimate;
+mod memory;
 mod preemption;
+mod routing;
 mod servers;
 mod sharing;
 mod system;

@@ -7,6 +7,7 @@ mod latency;
 mod network;
 mod pool;
 mod queue;
+mod router;
 mod staging;
 mod system;
 mod topology;
@@ -14,6 +15,7 @@ mod transfer;
 mod workload;
 
 pub(super) use calibrated::ModelCache;
+pub(super) use router::FALLBACK;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;

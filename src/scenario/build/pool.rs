@@ -73,7 +73,7 @@ impl Builder<'_> {
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
         let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
-        let kv = KvSpec {
+        let mut kv = KvSpec {
             preemption,
             // What travels to a decode instance stays there only where that is asked for.
             prefix_cache: if role == Role::Decode {
@@ -83,6 +83,8 @@ impl Builder<'_> {
             },
             ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
         };
+        kv.cpu_cache = self.cpu_cache(context, &path, pool, &tuning, &gpu, &kv);
+        let bill = self.bill(&path, pool, &gpu);
         let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
         if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
             self.measured_fact(&path, role, pp, latency.as_ref());
@@ -92,6 +94,7 @@ impl Builder<'_> {
             role,
             instances: pool.instances,
             gpu: gpu.name,
+            bill,
             tp,
             pp,
             latency,
@@ -225,6 +228,7 @@ impl Builder<'_> {
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         })
     }
 

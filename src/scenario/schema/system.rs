@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+use super::kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 use super::queue::{LongPrompts, QueueKind};
+use super::router::RouterPair;
 use super::transfer::Transfer;
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
@@ -83,6 +84,8 @@ macro_rules! tuned {
             pub swap_bandwidth: Option<Bandwidth>,
             /// Whether prompt blocks stay cached for prompts that start alike.
             pub prefix_cache: Option<bool>,
+            /// Host memory for what the prefix cache drops.
+            pub cpu_cache: Option<CpuCache>,
         }
 
         impl $name {
@@ -104,6 +107,7 @@ macro_rules! tuned {
                     preemption: self.preemption,
                     swap_bandwidth: self.swap_bandwidth,
                     prefix_cache: self.prefix_cache,
+                    cpu_cache: self.cpu_cache,
                 }
             }
         }
@@ -133,6 +137,8 @@ tuned! {
         pub skip_prefill: Option<SkipPrefill>,
         /// When decode blocks are reserved, when the KV cache travels.
         pub reservation: Option<Reservation>,
+        /// When the decode instance is chosen.
+        pub decode_choice: Option<DecodeChoice>,
         /// Who emits the first token.
         pub first_token: Option<FirstToken>,
         /// Where requests go: one rule, or one per phase.
@@ -159,6 +165,10 @@ tuned! {
         pub batch: Option<BatchKind>,
         /// Step-time model.
         pub latency: Option<WordOr<LatencyKind>>,
+        /// Price of a GPU-hour in US dollars, instead of the GPU profile's.
+        pub price_per_hour_usd: Option<f64>,
+        /// Power of a GPU in watts, instead of the GPU profile's.
+        pub power_w: Option<f64>,
     }
 }
 
@@ -183,6 +193,7 @@ pub struct Tuning {
     pub preemption: Option<Preemption>,
     pub swap_bandwidth: Option<Bandwidth>,
     pub prefix_cache: Option<bool>,
+    pub cpu_cache: Option<CpuCache>,
 }
 
 impl Tuning {
@@ -204,18 +215,9 @@ impl Tuning {
             preemption: self.preemption.or(fallback.preemption),
             swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
             prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
+            cpu_cache: self.cpu_cache.or(fallback.cpu_cache),
         }
     }
-}
-
-/// Router rules by phase.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RouterPair {
-    /// Chooses where a prompt is computed.
-    pub prefill: Option<String>,
-    /// Chooses where tokens are decoded, when the KV cache travels.
-    pub decode: Option<String>,
 }
 
 /// A step-time model by its parameters.

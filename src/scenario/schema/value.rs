@@ -57,6 +57,7 @@ scalar_serde! {
     Span = "a duration such as `50 ms`",
     Rate = "a rate such as `6 /s`",
     Bandwidth = "a bandwidth such as `25 GB/s`",
+    Size = "a size such as `64 GiB`",
 }
 
 /// A duration, written with its unit.
@@ -70,6 +71,17 @@ pub struct Rate(pub f64);
 /// A bandwidth in bytes per second, written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bandwidth(pub f64);
+
+/// A number of bytes, written with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = parse::QuantityError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse::bytes(text).map(Self)
+    }
+}
 
 impl FromStr for Span {
     type Err = parse::QuantityError;
