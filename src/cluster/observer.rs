@@ -1,7 +1,9 @@
 //! What the loop tells the outside: one no-op-default method per fact.
 
 use super::decode_run::{Progression, RunClock};
+use super::journey::TransferFact;
 use super::record::RequestRecord;
+use super::refusal::Shortage;
 use crate::ids::{InstanceId, RequestId};
 use crate::units::{Fine, SimDuration, SimTime};
 use crate::workload::RequestSpec;
@@ -99,6 +101,11 @@ pub trait Observer {
         let _ = (id, request);
     }
 
+    /// A request is refused, since an instance on its way could not hold it even alone; [`Observer::ended`] follows.
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        let _ = (id, shortage);
+    }
+
     /// A request ended: done, rejected, or unfinished at the horizon.
     fn ended(&mut self, record: &RequestRecord) {
         let _ = record;
@@ -134,9 +141,20 @@ pub trait Observer {
         let _ = (now, from, to, bytes);
     }
 
+    /// The whole way of the transfer that has just ended.
+    fn transferred(&mut self, fact: &TransferFact) {
+        let _ = fact;
+    }
+
     /// A sequence lost its KV blocks and goes back to a queue.
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         let _ = (now, instance, id);
+    }
+
+    /// A prompt has been looked up in the prefix cache of the instance that admits it, for the first time: `record.cached_tokens` were
+    /// found, `from_cpu` of them in the CPU tier. Not told of instances without a cache.
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        let _ = (instance, record, from_cpu);
     }
 
     /// When the next [`Observer::sample`] is wanted; [`SimTime::NEVER`] for none.
@@ -175,6 +193,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         both!(self.0, self.1, arrived(id, request));
     }
 
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        both!(self.0, self.1, refused(id, shortage));
+    }
+
     fn ended(&mut self, record: &RequestRecord) {
         both!(self.0, self.1, ended(record));
     }
@@ -203,8 +225,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         both!(self.0, self.1, transfer_ended(now, from, to, bytes));
     }
 
+    fn transferred(&mut self, fact: &TransferFact) {
+        both!(self.0, self.1, transferred(fact));
+    }
+
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         both!(self.0, self.1, preempted(now, instance, id));
+    }
+
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        both!(self.0, self.1, prefix_looked_up(instance, record, from_cpu));
     }
 
     fn next_sample(&self) -> SimTime {

@@ -11,6 +11,7 @@ use crate::units::{FINE_BITS, Fine, SimDuration};
 /// Shared facts of a pool and the decode curves looked up so far.
 #[derive(Debug)]
 pub(super) struct Pool {
+    name: String,
     pub(super) role: Role,
     pub(super) limits: StepLimits,
     pub(super) kv: KvSpec,
@@ -41,6 +42,7 @@ impl Pool {
     pub(super) fn new(spec: &PoolSpec) -> Self {
         let [prompts, decodes] = sites(spec);
         Self {
+            name: spec.name.clone(),
             role: spec.role,
             limits: spec.limits,
             kv: spec.kv,
@@ -49,6 +51,11 @@ impl Pool {
             prompts,
             decodes,
         }
+    }
+
+    /// Its name in reports.
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     /// The linear piece of the decode curve of `batch` sequences that holds at `context`, and where it ends (exclusive).

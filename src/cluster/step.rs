@@ -2,8 +2,9 @@
 
 use super::decode_run::{Progression, RunClock};
 use super::host::Host;
-use super::instance::{Instance, Job};
+use super::instance::{Batch, Instance, Job};
 use super::observer::Observer;
+use super::overlap::Produced;
 use super::pool::Pool;
 use super::spec::{Preemption, Role};
 use super::table::Table;
@@ -21,6 +22,9 @@ pub(super) struct Shop<'a> {
     /// Preempted sequences that go back to a prefill instance.
     pub(super) returns: &'a mut Vec<SlotId>,
     pub(super) fast_forward: bool,
+    /// Where the layers of prompts in steps that start are told, and how many layers there are: for prompts that travel layer by
+    /// layer over a shared network.
+    pub(super) layers: Option<(&'a mut Vec<Produced>, u32)>,
 }
 
 impl Instance {
@@ -338,7 +342,11 @@ impl Instance {
             batch.run = None;
             now.saturating_add(time).saturating_add(extra)
         };
+        let is_last = index + 1 == self.stages.len();
         let stage = &mut self.stages[index];
+        if let (Some((produced, layers)), true) = (&mut shop.layers, is_last) {
+            tell_layers(&stage.batch, now, end, *layers, produced);
+        }
         stage.batch.started = now;
         stage.busy = true;
         host.schedule(self.lane + index, end);
@@ -388,5 +396,31 @@ impl Instance {
         batch.run = Some(run);
         self.reserve_blocks(blocks);
         clock.end_of(&run, steps)
+    }
+}
+
+/// Tells of the layers of prompts that a step computes, all but the last one: each may travel while the next is computed.
+fn tell_layers(
+    batch: &Batch,
+    start: SimTime,
+    end: SimTime,
+    layers: u32,
+    produced: &mut Vec<Produced>,
+) {
+    let all: u64 = batch.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
+    let step = end.saturating_since(start).as_ps();
+    let first = SimDuration::from_ps(step.div_ceil(u64::from(layers)));
+    for (job, chunk) in batch.jobs.iter().zip(&batch.chunks) {
+        let rest = chunk.new.div_ceil(layers);
+        // A model of one layer has nothing to send before the step ends.
+        if rest < chunk.new {
+            produced.push(Produced {
+                slot: job.slot,
+                tokens: chunk.past + chunk.new - rest,
+                at: start.saturating_add(first),
+                over: SimDuration::from_ps((step - first.as_ps()).max(1)),
+                share: f64::from(chunk.new) / all as f64,
+            });
+        }
     }
 }

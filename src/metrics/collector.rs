@@ -4,11 +4,15 @@ use super::client::ClientBook;
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
+use super::links::Links;
 use super::overlap::Overlap;
 use super::records::Records;
-use super::result::{Attainment, Counts, RunMetrics};
+use super::result::{Attainment, Counts, PrefixHits, RunMetrics};
 use super::series::{Point, Series};
-use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec};
+use super::warning::TooLarge;
+use crate::cluster::{
+    Bill, Outcome, PoolSpec, RequestRecord, Role, RunClock, Shortage, SystemSpec, TransferFact,
+};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Gaps, Observer, PoolSample, StepFact};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
@@ -25,6 +29,8 @@ pub struct Collector {
     overlaps: Vec<Overlap>,
     /// Transfers in flight from each instance, and since when there is one.
     sending: Vec<(u32, SimTime)>,
+    pub(super) links: Links,
+    pub(super) transfers: Transfers,
     pub(super) counts: Counts,
     pub(super) attainment: Attainment,
     pub(super) sums: Sums,
@@ -38,6 +44,8 @@ pub struct Collector {
     pub(super) end: SimTime,
     pub(super) sojourn: Sojourn,
     pub(super) client: ClientBook,
+    /// The refused request that was largest for its pool.
+    pub(super) too_large: Option<TooLarge>,
 }
 
 /// What is kept per pool.
@@ -62,7 +70,10 @@ pub(super) struct PoolBook {
     pub(super) prompts: u128,
     pub(super) kv_peak: u64,
     pub(super) sending: u128,
+    pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
+    pub(super) bill: Bill,
+    pub(super) prefix: PrefixHits,
 }
 
 /// Histograms that stand in for the records when those are not kept.
@@ -73,11 +84,24 @@ pub(super) struct Latencies {
     pub(super) e2e: Histogram,
 }
 
+/// Transfers queued in the measured span.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    pub(super) early_bytes: u64,
+    /// Sums in picoseconds.
+    pub(super) waited: u128,
+    pub(super) exposed: u128,
+}
+
 /// Sums over measured requests that are done.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    /// Those of good requests.
+    pub(super) good_output_tokens: u64,
     pub(super) preemptions: u64,
     /// Stages in the order of [`StageMeans`](super::StageMeans), in picoseconds.
     pub(super) stages: [u128; 6],
@@ -118,6 +142,8 @@ impl Collector {
             overlaps: overlaps(system, pool_of.len()),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
             pool_of,
+            links: Links::new(system),
+            transfers: Transfers::default(),
             counts: Counts::default(),
             attainment: Attainment::default(),
             sums: Sums::default(),
@@ -130,6 +156,7 @@ impl Collector {
             end: SimTime::ZERO,
             sojourn: Sojourn::default(),
             client: ClientBook::default(),
+            too_large: None,
         }
     }
 
@@ -186,7 +213,10 @@ impl Collector {
             let (ttft, tpot) = (ttft_met(slo, record), tpot_met(slo, record));
             self.attainment.ttft_met += u64::from(ttft);
             self.attainment.tpot_met += u64::from(tpot);
-            self.attainment.met += u64::from(meets(slo, record));
+            if meets(slo, record) {
+                self.attainment.met += 1;
+                self.sums.good_output_tokens += u64::from(record.output_tokens);
+            }
         }
     }
 
@@ -267,7 +297,10 @@ impl PoolBook {
             prompts: 0,
             kv_peak: 0,
             sending: 0,
+            held_tokens: 0,
             preemptions: 0,
+            bill: spec.bill,
+            prefix: PrefixHits::default(),
         }
     }
 }
@@ -355,6 +388,27 @@ impl Observer for Collector {
         }
     }
 
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        let worse = |known: &TooLarge| known.needed < shortage.needed;
+        if self.too_large.as_ref().is_none_or(worse) {
+            self.too_large = Some(TooLarge {
+                request: id.index() as u64,
+                pool: self.pools[shortage.pool.index()].name.clone(),
+                needed: shortage.needed,
+                available: shortage.available,
+            });
+        }
+    }
+
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        if self.measures(record) {
+            let book = &mut self.pool(instance).prefix;
+            book.prompt_tokens += u64::from(record.input_tokens);
+            book.gpu_tokens += u64::from(record.cached_tokens - from_cpu);
+            book.cpu_tokens += u64::from(from_cpu);
+        }
+    }
+
     fn stepped(&mut self, fact: &StepFact) {
         let span = self.clip(fact.start, fact.end);
         let pool = self.pool(fact.instance);
@@ -412,6 +466,19 @@ impl Observer for Collector {
             let span = self.clip(since, now);
             self.pool(from).sending += span;
         }
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.links.book(fact, self.window_start);
+        if fact.queued < self.window_start {
+            return;
+        }
+        self.transfers.count += 1;
+        self.transfers.bytes += fact.bytes;
+        self.transfers.early_bytes += fact.early_bytes;
+        self.transfers.waited += u128::from(fact.waited().as_ps());
+        self.transfers.exposed += u128::from(fact.exposed().as_ps());
+        self.pool(fact.to).held_tokens += fact.held_tokens;
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, _id: RequestId) {

@@ -12,7 +12,9 @@ mod client;
 mod close;
 mod collector;
 mod config;
+mod cost;
 mod histogram;
+mod links;
 mod overlap;
 mod percentile;
 mod records;
@@ -28,13 +30,15 @@ mod warning;
 
 pub use collector::{Collector, meets};
 pub use config::{Config, Slo, Warmup};
+pub use cost::Cost;
 pub use histogram::Histogram;
+pub use links::{LinkKind, LinkMetrics};
 pub use percentile::{quantile, quantile_by};
 pub use records::Records;
 pub use replicate::Estimate;
 pub use result::{
-    Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans,
-    State, Throughput, Verdict,
+    Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, PrefixHits, RunMetrics,
+    StageMeans, State, Throughput, TransferMetrics, Verdict,
 };
 pub use series::{Point, Series};
-pub use warning::Warning;
+pub use warning::{TooLarge, Warning};

@@ -4,6 +4,8 @@
 
 use serde::Serialize;
 
+use super::cost::Cost;
+use super::links::LinkMetrics;
 use super::records::Records;
 use super::series::Series;
 use super::warning::Warning;
@@ -125,8 +127,23 @@ pub struct PoolMetrics {
     pub kv_mean: Option<f64>,
     /// Share of time in which its instances sent a KV cache; 0 when nothing travels from it.
     pub link_busy: f64,
+    /// Tokens of transfers queued in the measured span that did not travel to it because its prefix caches had them.
+    pub held_tokens: u64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
+    /// What measured prompts found in the prefix caches of its instances; none where no cache was asked.
+    pub prefix: Option<PrefixHits>,
+}
+
+/// Prompt tokens of measured requests by where they were when the prompt was admitted; what is left was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PrefixHits {
+    /// All prompt tokens.
+    pub prompt_tokens: u64,
+    /// Those in the prefix cache of the GPUs.
+    pub gpu_tokens: u64,
+    /// Those in its CPU tier.
+    pub cpu_tokens: u64,
 }
 
 /// Mean time of measured, done requests in each stage before decoding, in milliseconds; a stage that a request skips
@@ -145,6 +162,21 @@ pub struct StageMeans {
     pub transfer_ms: f64,
     /// Ready to decode to the first decode step.
     pub decode_queue_ms: f64,
+}
+
+/// The KV transfers that were queued in the measured span and have ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransferMetrics {
+    /// How many.
+    pub count: u64,
+    /// Bytes that travelled.
+    pub bytes: u64,
+    /// Of those, bytes that travelled while their prompts were being computed.
+    pub early_bytes: u64,
+    /// Waiting for a turn on the link, and for copies to and from host memory: mean.
+    pub queue_mean_ms: f64,
+    /// Copying, posting and flowing after the prompt was done: mean.
+    pub exposed_mean_ms: f64,
 }
 
 /// Whether the system kept up with the load, worst last.
@@ -228,6 +260,8 @@ pub struct RunMetrics {
     pub client_wait: Option<Distribution>,
     /// Work per second.
     pub throughput: Throughput,
+    /// Money and energy.
+    pub cost: Cost,
     /// Measured arrivals per second of the arrival window.
     pub offered_per_s: f64,
     /// GPUs of the system.
@@ -244,6 +278,10 @@ pub struct RunMetrics {
     pub stages: StageMeans,
     /// Pools, in the system's order.
     pub pools: Vec<PoolMetrics>,
+    /// Links that carried KV caches.
+    pub links: Vec<LinkMetrics>,
+    /// All KV transfers together; none when nothing travelled.
+    pub transfers: Option<TransferMetrics>,
     /// Little's law (L13).
     pub little: LittlesLaw,
     /// What to know before trusting the figures.

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
-    FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Bill, FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
     Reservation, Role, RunClock, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
@@ -86,6 +86,7 @@ pub(crate) fn system() -> SystemSpec {
         role,
         instances: 1,
         gpu: "toy".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp: 1,
         latency: Arc::new(NoLatency),
@@ -107,6 +108,7 @@ pub(crate) fn system() -> SystemSpec {
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     };
     SystemSpec {
@@ -220,6 +222,7 @@ fn request(record: &RequestRecord) -> RequestSpec {
         output_tokens: record.output_tokens,
         max_output: record.output_tokens,
         class: 0,
+        session: 0,
     }
 }
 

@@ -49,7 +49,7 @@ const KV_FULL: f64 = 0.85;
 const LEAST_QUEUED: f64 = 0.1;
 
 /// Share of time from which a resource counts as saturated.
-const SATURATED: f64 = 0.9;
+pub(super) const SATURATED: f64 = 0.9;
 
 /// Growth of the number in the system.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -68,6 +68,8 @@ pub(super) struct Evidence<'a> {
     pub(super) window: (SimTime, SimTime),
     pub(super) roles: &'a [Role],
     pub(super) pools: &'a [PoolMetrics],
+    /// Utilisation of the busiest link.
+    pub(super) link_busy: f64,
     /// Mean E2E of measured requests in seconds.
     pub(super) mean_e2e_s: Option<f64>,
     /// Whether sequences were preempted for lack of KV blocks more than now and then.
@@ -326,7 +328,8 @@ fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
 
 /// What finished prompts wait for.
 fn hand_off(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
-    let sending = evidence.pools.iter().any(|p| p.link_busy >= SATURATED);
+    let sending =
+        evidence.link_busy >= SATURATED || evidence.pools.iter().any(|p| p.link_busy >= SATURATED);
     match (sending, kv) {
         (true, _) => Bottleneck::TransferLink,
         (false, true) => Bottleneck::DecodeKv,
@@ -466,7 +469,9 @@ mod tests {
             kv_capacity_blocks: Some(100),
             kv_mean: None,
             link_busy,
+            held_tokens: 0,
             preemptions: 0,
+            prefix: None,
         }
     }
 
@@ -502,6 +507,7 @@ mod tests {
             window: (SimTime::ZERO, series.points().last().unwrap().time),
             roles: &roles,
             pools,
+            link_busy: 0.0,
             mean_e2e_s: None,
             preempting: false,
             client: Client::Open,
@@ -568,6 +574,7 @@ mod tests {
                 roles: &roles,
                 pools,
                 mean_e2e_s: None,
+                link_busy: 0.0,
                 preempting: false,
                 client: Client::Closed {
                     concurrency: 100,

@@ -10,6 +10,7 @@ mod figures;
 mod file;
 mod input;
 mod json;
+mod links;
 mod pool;
 mod requests;
 mod summary;
@@ -76,6 +77,12 @@ pub fn write_data(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<
     done(path("summary.csv"));
     summary::write_pools(&path("pools.csv"), report)?;
     done(path("pools.csv"));
+    if report.runs.iter().any(|run| !run.metrics.links.is_empty()) {
+        links::write(&path("links.csv"), report)?;
+        done(path("links.csv"));
+    } else {
+        file::remove_stale(&path("links.csv"))?;
+    }
     timeseries::write(&path("timeseries.csv"), report)?;
     done(path("timeseries.csv"));
     if report.runs.iter().any(|run| run.metrics.records.is_some()) {

@@ -5,11 +5,12 @@
 
 use serde_yaml::Value;
 
+use super::build::FALLBACK;
 use super::document::{get, set};
 use super::engine::{self, Engine};
 use super::schema::{
-    BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
-    Transfer, Tuning, WordOr,
+    BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Reservation, RouterKind,
+    Scenario, System, Transfer, Tuning, WordOr,
 };
 use crate::latency::compose::Formats;
 use crate::model::{KvDtype, ModelSpec};
@@ -116,19 +117,7 @@ impl Filler<'_> {
             self.formats(path, scenario, system, spec);
         }
         self.default(&format!("{path}.queue"), "fcfs");
-        let routers: &[(&str, &str)] = if disaggregated {
-            &[
-                ("prefill", engine.routers[0]),
-                ("decode", engine.routers[1]),
-            ]
-        } else {
-            &[("prefill", engine.routers[0])]
-        };
-        if !matches!(system.router, Some(WordOr::Word(_))) {
-            for (phase, rule) in routers {
-                self.default(&format!("{path}.router.{phase}"), *rule);
-            }
-        }
+        self.routers(&format!("{path}.router"), system, engine);
         if disaggregated {
             let word = match engine.first_token {
                 FirstToken::Prefill => "prefill",
@@ -136,6 +125,9 @@ impl Filler<'_> {
             };
             self.default(&format!("{path}.first_token"), word);
             self.default(&format!("{path}.reservation"), "at_handoff");
+            let early = system.reservation == Some(Reservation::Early);
+            let chosen = if early { "arrival" } else { "handoff" };
+            self.default(&format!("{path}.decode_choice"), chosen);
             if let Some(transfer) = &system.transfer {
                 self.transfer(&format!("{path}.transfer"), transfer);
             }
@@ -182,6 +174,54 @@ impl Filler<'_> {
         }
     }
 
+    /// Writes out the router of each phase and its figures.
+    fn routers(&mut self, path: &str, system: &System, engine: &Engine) {
+        let phases = [
+            ("prefill", engine.routers[0]),
+            ("decode", engine.routers[1]),
+        ];
+        let count = match system.policy {
+            Policy::Disaggregated => 2,
+            Policy::Static | Policy::Colocated | Policy::Chunked | Policy::Multiplexed => 1,
+        };
+        for (phase, rule) in &phases[..count] {
+            let at = format!("{path}.{phase}");
+            let choice = match &system.router {
+                None => None,
+                // One word for both phases stays one word, unless it has figures.
+                Some(WordOr::Word(word)) => {
+                    self.router_figures(&at, word);
+                    continue;
+                }
+                Some(WordOr::Map(pair)) if *phase == "prefill" => pair.prefill.as_ref(),
+                Some(WordOr::Map(pair)) => pair.decode.as_ref(),
+            };
+            match choice {
+                None => self.default(&at, *rule),
+                Some(WordOr::Word(word)) => self.router_figures(&at, word),
+                Some(WordOr::Map(RouterKind::SessionAffinity(_))) => {
+                    self.router_figures(&at, "session_affinity");
+                }
+                Some(WordOr::Map(RouterKind::PrefixAware(_))) => {
+                    self.router_figures(&at, "prefix_aware");
+                }
+            }
+        }
+    }
+
+    /// Writes out the figures of the router `word` of the phase at `path`, if it has some.
+    fn router_figures(&mut self, path: &str, word: &str) {
+        let path = format!("{path}.{word}");
+        match word {
+            "session_affinity" => self.default(&format!("{path}.fallback"), FALLBACK),
+            "prefix_aware" => {
+                self.default(&format!("{path}.prompt_weight"), 1.0);
+                self.default(&format!("{path}.context_weight"), 0.0);
+            }
+            _ => {}
+        }
+    }
+
     /// Writes out what a step-time model leaves open: the set of a polynomial (known below an engine), the figures
     /// of a roofline, what a profile does not say.
     fn latency(&mut self, path: &str, choice: &WordOr<LatencyKind>, engine: Option<&Engine>) {
@@ -223,6 +263,10 @@ impl Filler<'_> {
             self.default(&format!("{path}.link.latency"), "10 us");
         }
         self.default(&format!("{path}.overlap"), "none");
+        self.default(&format!("{path}.mode"), "push");
+        if matches!(transfer.staging, Some(WordOr::Map(_))) {
+            self.default(&format!("{path}.staging.copy"), "pipelined");
+        }
         self.default(&format!("{path}.descriptor_time"), "0 us");
         self.default(&format!("{path}.contention"), "none");
         if transfer.contention == Some(Contention::Fair) {

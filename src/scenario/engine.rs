@@ -255,6 +255,7 @@ impl Engine {
             prefix_cache: Some(self.prefix_cache),
             weight_dtype: None,
             kv_dtype: None,
+            cpu_cache: None,
         }
     }
 }

@@ -133,6 +133,9 @@ impl Loader {
                 add(&mut self.warnings, warning);
             }
         }
+        for warning in point.iter().flat_map(|p| Warning::oracles(&p.systems)) {
+            add(&mut self.warnings, warning);
+        }
         self.points.extend(point);
         self.facts.push(facts);
         self.trees.push(document.tree().clone());

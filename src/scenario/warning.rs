@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cluster::{KvReserve, Role, SystemSpec};
+
 /// Kinds of step-time models, which err in ways of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepTimes {
@@ -41,6 +43,11 @@ pub enum Warning {
         /// Percent of the time inside.
         measured: u32,
     },
+    /// A system admits by the true output lengths.
+    Oracle {
+        /// Its name.
+        system: String,
+    },
 }
 
 /// Less than this share of measured time is worth a warning.
@@ -70,6 +77,27 @@ impl Warning {
         })
     }
 
+    /// A warning for each system that knows how long outputs will be.
+    pub(super) fn oracles(systems: &[SystemSpec]) -> Vec<Self> {
+        let knows = |system: &&SystemSpec| {
+            let pools = system.pools.iter();
+            let mut decoding = pools.filter(|pool| pool.role != Role::Prefill);
+            decoding.any(|pool| {
+                matches!(
+                    pool.kv.reserve,
+                    KvReserve::Oracle | KvReserve::OracleAtDecode
+                )
+            })
+        };
+        systems
+            .iter()
+            .filter(knows)
+            .map(|system| Self::Oracle {
+                system: system.name.clone(),
+            })
+            .collect()
+    }
+
     /// What was seen.
     #[must_use]
     pub fn seen(&self) -> String {
@@ -80,6 +108,9 @@ impl Warning {
             Self::Extrapolated { pool, measured } => format!(
                 "{measured} % of the kernel time of {pool}'s typical steps comes from inside measured ranges"
             ),
+            Self::Oracle { system } => {
+                format!("{system} admits by true output lengths (`kv_reserve: oracle`)")
+            }
         }
     }
 
@@ -93,6 +124,7 @@ impl Warning {
             Self::Extrapolated { .. } => {
                 "the rest is scaled from other shapes, formats or GPUs by their data sheets"
             }
+            Self::Oracle { .. } => "no engine knows them",
         }
     }
 
@@ -108,6 +140,7 @@ impl Warning {
             Self::Extrapolated { .. } => {
                 "see `pdsim explain`, and measure that GPU with `pdsim calibrate`"
             }
+            Self::Oracle { .. } => "read it as a bound on what predicting lengths could buy",
         }
     }
 }

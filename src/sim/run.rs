@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use crate::cluster::{Cluster, Host, Observer, SystemSpec};
+use crate::cluster::{Cluster, Host, Observer, Stall, SystemSpec};
 use crate::ids::RequestId;
 use crate::units::{SimDuration, SimTime};
 use crate::workload::{Prefixes, RequestSpec, Sent, Source};
@@ -24,8 +24,7 @@ pub struct Options {
 pub enum Error {
     /// Nothing can move any more.
     #[error(
-        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; \
-         this is a defect of the policy or of pdsim"
+        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; {stall}"
     )]
     Stalled {
         /// How many requests.
@@ -34,7 +33,12 @@ pub enum Error {
         first: String,
         /// When, in seconds.
         at_s: String,
+        /// Who waits for what, and who holds it.
+        stall: Box<Stall>,
     },
+    /// The system could end in a stall by what it is made of.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// Arrivals went back in time.
     #[error(
         "request {0} arrives before the one in front of it; a workload must be in order of arrival"
@@ -67,6 +71,10 @@ impl<O: Observer> Host for Engine<'_, O> {
         self.calendar.set(lane, at.min(last));
     }
 
+    fn cancel(&mut self, lane: usize) {
+        self.calendar.set(lane, SimTime::NEVER);
+    }
+
     fn observer(&mut self) -> &mut O {
         self.observer
     }
@@ -78,7 +86,7 @@ impl<O: Observer> Host for Engine<'_, O> {
 /// state only; *dispatch*: route, then form steps, so that a step formed at `t` sees all that happened at `t`.
 ///
 /// # Errors
-/// When arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
+/// When the system contradicts itself, arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
 pub fn simulate<O: Observer>(
     spec: &SystemSpec,
     requests: impl IntoIterator<Item = RequestSpec>,
@@ -99,6 +107,9 @@ pub fn simulate_from<S: Source, O: Observer>(
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
+    if let Some(why) = spec.contradiction() {
+        return Err(Error::Contradiction(why));
+    }
     let mut cluster = Cluster::new(spec, options.seed, options.prefixes);
     let mut engine = Engine {
         now: SimTime::ZERO,
@@ -236,6 +247,7 @@ fn finish<O: Observer>(
             stuck: stuck.len(),
             first: first.to_string(),
             at_s: format!("{:.6}", engine.now.as_secs_f64()),
+            stall: Box::new(cluster.stall()),
         });
     }
     engine.observer.finished(engine.now);

@@ -86,6 +86,7 @@ mod tests {
             output_tokens: 5,
             max_output: 5,
             class: 0,
+            session: 0,
         })
     }
 

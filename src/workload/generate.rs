@@ -240,6 +240,7 @@ impl Generated {
                     output_tokens,
                     max_output,
                     class: 0,
+                    session: 0,
                 }
             })
     }

@@ -1,6 +1,7 @@
 //! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
 
 mod bad_input;
+mod bad_memory;
 mod bad_trace;
 mod calibrate;
 mod closed_loop;
@@ -16,3 +17,4 @@ mod run;
 mod scenarios;
 mod step_times;
 mod support;
+mod transfers;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{RequestRecord, RunClock};
+use pdsim::cluster::{RequestRecord, RunClock, TransferFact};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Error, Gaps, Observer, PoolSample, StepFact};
 use pdsim::units::{FINE_BITS, SimDuration, SimTime};
@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) samples: Vec<(SimTime, Vec<PoolSample>)>,
     /// Start or end, instant, from, to, bytes.
     pub(crate) transfers: Vec<(bool, SimTime, InstanceId, InstanceId, u64)>,
+    /// The whole way of each transfer, in the order in which they ended.
+    pub(crate) ways: Vec<TransferFact>,
     pub(crate) preemptions: Vec<(SimTime, InstanceId, RequestId)>,
     /// Requests that the client held back, and for how long.
     pub(crate) held_back: Vec<(RequestId, SimDuration)>,
@@ -76,6 +78,7 @@ impl Facts {
             .or_else(|| differ("preemption", &self.preemptions, &other.preemptions))
             .or_else(|| differ("client's wait", &self.held_back, &other.held_back))
             .or_else(|| differ("transfer", &self.transfers, &other.transfers))
+            .or_else(|| differ("way", &self.ways, &other.ways))
             .or_else(|| differ("sample", &self.samples, &other.samples))
             .or_else(|| differ("gap", &rows(&self.gaps), &rows(&other.gaps)))
             .or_else(|| differ("work", &rows(&self.work), &rows(&other.work)))
@@ -124,6 +127,10 @@ impl Observer for Facts {
 
     fn transfer_ended(&mut self, now: SimTime, from: InstanceId, to: InstanceId, bytes: u64) {
         self.transfers.push((false, now, from, to, bytes));
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.ways.push(*fact);
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {

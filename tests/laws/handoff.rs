@@ -2,7 +2,7 @@
 
 use pdsim::cluster::{
     FirstToken, Overlap, PoolSpec, Preemption, RequestRecord, Reservation, Role, Sharing,
-    SkipPrefill, TransferSpec,
+    SkipPrefill, TransferMode, TransferSpec,
 };
 use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
@@ -105,6 +105,8 @@ fn alone(seed: u64) -> Option<Scenario> {
     spec.skip = SkipPrefill::default();
     spec.transfer.sharing = None;
     spec.transfer.overlap = Overlap::None;
+    spec.transfer.staging = None;
+    spec.transfer.mode = TransferMode::Push;
     for pool in &mut spec.pools {
         pool.kv.preemption = Preemption::Recompute;
     }
@@ -176,6 +178,7 @@ fn a_network_that_nobody_shares_is_a_link() {
         let instances: u32 = scenario.spec.pools.iter().map(|pool| pool.instances).sum();
         let place = |i: u32| Place {
             node: i,
+            host: None,
             inside: [2 * i, 2 * i + 1],
             network: [2 * i, 2 * i + 1],
         };

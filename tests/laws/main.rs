@@ -19,6 +19,7 @@ mod labels;
 mod little;
 #[path = "../common/model.rs"]
 mod model;
+mod nixl;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
@@ -27,3 +28,4 @@ mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;
 mod streams;
+mod transfers;

@@ -39,6 +39,7 @@ fn one_at_a_time(rule: QueueRule, prompts: &[(u64, u32, u16)]) -> Scenario {
             output_tokens: 1,
             max_output: 1,
             class,
+            session: 0,
         })
         .collect();
     scenario

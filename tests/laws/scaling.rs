@@ -72,6 +72,20 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     if let Overlap::Layerwise { layers } = &mut transfer.overlap {
         *layers = 1;
     }
+    if transfer.per_block > SimDuration::ZERO {
+        // Nor do descriptors of parts of blocks.
+        transfer.overlap = Overlap::None;
+    }
+    if let Some(staging) = &mut transfer.staging {
+        for rate in [
+            &mut staging.out_bytes_per_sec,
+            &mut staging.into_bytes_per_sec,
+        ] {
+            if rate.is_finite() {
+                *rate = 4096.0 / factor as f64;
+            }
+        }
+    }
     if transfer.bytes_per_sec.is_finite() {
         // A byte then takes a whole number of picoseconds, exactly.
         transfer.bytes_per_sec = 4096.0 / factor as f64;

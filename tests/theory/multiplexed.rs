@@ -56,6 +56,7 @@ fn made(&(ms, output_tokens): &(u64, u32)) -> RequestSpec {
         output_tokens,
         max_output: output_tokens,
         class: 0,
+        session: 0,
     }
 }
 

@@ -6,8 +6,11 @@ mod formats;
 mod kv;
 mod latency;
 mod multiplex;
+mod network;
 mod pool;
 mod queue;
+mod router;
+mod staging;
 mod system;
 mod topology;
 mod transfer;
@@ -15,6 +18,7 @@ mod workload;
 
 pub(super) use calibrated::ModelCache;
 pub(super) use formats::formats;
+pub(super) use router::FALLBACK;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;

@@ -93,10 +93,18 @@ impl Builder<'_> {
             formats: self.formats(context, &path, pool, &gpu)?,
         };
         let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
-        let kv = KvSpec {
+        let mut kv = KvSpec {
             preemption,
+            // What travels to a decode instance stays there only where that is asked for.
+            prefix_cache: if role == Role::Decode {
+                pool.prefix_cache == Some(true)
+            } else {
+                tuning.prefix_cache.unwrap_or(false)
+            },
             ..self.kv(context, &path, pool, &tuning, machine, limits)?
         };
+        kv.cpu_cache = self.cpu_cache(context, &path, pool, &tuning, &gpu, &kv);
+        let bill = self.bill(&path, pool, &gpu);
         let latency = self.latency(context, &path, pool, machine)?;
         if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
             self.measured_fact(&path, role, pp, latency.as_ref());
@@ -109,6 +117,7 @@ impl Builder<'_> {
             role,
             instances: pool.instances,
             gpu: gpu.name,
+            bill,
             tp,
             pp,
             latency,
@@ -242,7 +251,8 @@ impl Builder<'_> {
             bytes_per_token: context.model.kv_bytes_per_token(machine.formats.kv),
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
-            prefix_cache: tuning.prefix_cache.unwrap_or(false),
+            prefix_cache: false,
+            cpu_cache: None,
         })
     }
 

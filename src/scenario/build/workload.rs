@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cluster::{Role, SystemSpec};
+use crate::cluster::SystemSpec;
 use crate::scenario::problem::{Problem, did_you_mean};
 use crate::scenario::schema::{self, Limit, WordOr};
 use crate::units::SimDuration;
@@ -316,8 +316,10 @@ impl Builder<'_> {
             .and_then(|seeds| seeds.0.first().copied())
             .unwrap_or(1);
         let sample: Vec<RequestSpec> = workload.stream(seed).take(LENGTH_CHECK).collect();
+        self.check_routers(workload, &sample, systems);
         let prompt_block = workload.prefixes().map(|prefixes| prefixes.block_tokens());
         for system in systems {
+            let returning = system.returns_to_prefill();
             for pool in &system.pools {
                 if let Some(tokens) = prompt_block
                     && pool.kv.prefix_cache
@@ -329,25 +331,27 @@ impl Builder<'_> {
                 let Some(blocks) = pool.kv.blocks else {
                     continue;
                 };
-                let tokens = blocks.saturating_mul(u64::from(pool.kv.block_tokens));
-                let needs = |request: &RequestSpec| match pool.role {
-                    Role::Prefill => u64::from(request.input_tokens),
-                    Role::Both | Role::Decode => {
-                        u64::from(request.input_tokens) + u64::from(request.output_tokens)
-                    }
+                let needs = |request: &RequestSpec| {
+                    pool.kv.blocks_at_longest(pool.role, request, returning)
                 };
                 let too_long = sample
                     .iter()
-                    .filter(|request| needs(request) > tokens)
+                    .filter(|request| needs(request) > blocks)
                     .count();
                 let longest = sample.iter().map(needs).max().unwrap_or(0);
+                let bytes = pool.kv.bytes_per_token * u64::from(pool.kv.block_tokens);
+                let gib = |blocks: u64| (blocks * bytes) as f64 / f64::from(1 << 30);
                 let what = format!(
-                    "an instance of pool `{}` of `{}` holds {tokens} KV tokens ({} blocks of {}), the longest request needs {longest}",
-                    pool.name, system.name, blocks, pool.kv.block_tokens
+                    "an instance of pool `{}` of `{}` has {blocks} KV blocks of {} tokens ({:.2} GiB), the longest request needs {longest} ({:.2} GiB)",
+                    pool.name,
+                    system.name,
+                    pool.kv.block_tokens,
+                    gib(blocks),
+                    gib(longest)
                 );
                 if too_long > 0 && too_long == sample.len() {
                     let key = format!("systems.{}", system.name);
-                    self.wrong(&key, format!("no request fits: {what}; use more or larger GPUs (tp, pp), a larger `memory_fraction`, or shorter requests"));
+                    self.wrong(&key, format!("no request fits: {what}; {longest} blocks would hold any: use more or larger GPUs (tp, pp), a larger `memory_fraction` or `kv_blocks`, or shorter requests"));
                 } else if too_long > 0 {
                     self.notes.push(format!(
                         "{too_long} of {} requests will be rejected: {what}",

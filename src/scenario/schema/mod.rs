@@ -8,20 +8,27 @@ mod dtype;
 mod kv;
 mod multiplex;
 mod queue;
+mod router;
 mod system;
+mod transfer;
 mod value;
 mod workload;
 
 pub use dtype::{KvFormat, Weights};
-pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+pub use kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 pub use multiplex::{IdleSms, Multiplex};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use router::{Affinity, Penalty, RouterKind, RouterPair};
 pub use system::{
-    BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,
-    LinkSpeed, Node, Overlap, Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System,
-    Transfer, Tuning,
+    BatchKind, CalibratedLatency, FirstToken, FixedLatency, LatencyKind, Policy, PolynomialLatency,
+    Pool, RooflineLatency, System, Tuning,
 };
-pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
+pub use transfer::{
+    Contention, Copying, Link, LinkSpeed, Node, Overlap, Staging, Transfer, TransferMode,
+};
+pub use value::{
+    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Rate, Seeds, Size, Span, Warmup, WordOr,
+};
 pub use workload::{
     ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
     TimeWindow, Workload,

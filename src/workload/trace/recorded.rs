@@ -15,7 +15,7 @@ use crate::workload::trace::report::{ReadReport, ReadWarning};
 use crate::workload::trace::row::Row;
 use crate::workload::{PrefixBuilder, Prefixes, RequestSpec};
 
-/// Requests kept in memory, 24 bytes each; longer traces are read from their file again for every run.
+/// Requests kept in memory, 32 bytes each; longer traces are read from their file again for every run.
 const IN_MEMORY: usize = 2_000_000;
 
 /// A recorded trace: requests in order of arrival; cheap to clone and safe to share between threads.
@@ -174,6 +174,7 @@ const fn request(row: &Row, arrival: SimTime) -> RequestSpec {
         output_tokens: row.output_tokens,
         max_output: row.max_output,
         class: row.class,
+        session: row.session,
     }
 }
 
