@@ -51,7 +51,7 @@ fn impossible_splits_of_a_gpu_are_refused() {
         ),
         (
             "multiplex: {idle_sms: shared}",
-            ["multiplex.idle_sms: ", "`lent`"],
+            ["multiplex.idle_sms: unknown word `shared`", "lent, kept"],
         ),
     ] {
         refused_multiplexed(split, to, &pieces);
@@ -76,11 +76,8 @@ fn systems_whose_streams_cannot_share_a_gpu_are_refused() {
             ],
         ),
         (
-            pool.replace("pool", "prefill"),
-            [
-                "policy `multiplexed` has no pool `prefill`",
-                "the key `pool` is missing",
-            ],
+            format!("{pool}\n    {}", pool.replace("pool", "prefill")),
+            ["policy `multiplexed` has no pool `prefill`", "remove it"],
         ),
         (
             format!("transfer: {{link: nvlink}}\n    {pool}"),
@@ -155,12 +152,6 @@ fn the_resolved_scenario_states_the_whole_split_and_what_it_does() {
     ] {
         assert!(ran.out.contains(piece), "{piece} is not in\n{}", ran.out);
     }
-    let again = Scratch::with("s.yaml", &ran.out).pdsim(&["check", "s.yaml", "--resolved"]);
-    assert_eq!(again.code, 0, "{again:?}");
-    assert_eq!(
-        again.out, ran.out,
-        "a resolved scenario is its own resolution"
-    );
 }
 
 #[test]
