@@ -332,9 +332,9 @@ mod tests {
     fn a_link_of_its_own_is_taken_from_posting_to_the_last_byte() {
         let mut links = Links::new(&system());
         links.book(&fact(), SimTime::ZERO);
-        let [link] = &links.metrics(20.0)[..] else {
-            panic!("one link carried something");
-        };
+        let seen = links.metrics(20.0);
+        assert_eq!(seen.len(), 1, "one link carried something");
+        let link = &seen[0];
         assert_eq!(
             (link.link.as_str(), link.kind),
             ("prefill 0 out", LinkKind::Link)
