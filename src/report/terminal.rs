@@ -298,14 +298,11 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     for (label, name) in [
         ("$ per hour", "usd_per_hour"),
         ("$ per 1M output tokens", "usd_per_million_output_tokens"),
-        (
-            "$ per 1M output tokens of good requests",
-            "usd_per_million_good_tokens",
-        ),
+        ("$ per 1M good tokens", "usd_per_million_good_tokens"),
     ] {
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
-    add("GPU-hours / kWh at full power", &energy_cell);
+    add("GPU-hours / kWh at TDP", &energy_cell);
     add("preemptions", &|p| nonzero(p.preemptions));
     add("rejected", &|p| nonzero(p.counts.rejected));
     add("unfinished", &|p| nonzero(p.counts.unfinished));
