@@ -274,13 +274,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     add("client's wait p50 / p90 / p99, ms", &|p| {
         percentiles(p, "client_wait")
     });
-    add("in the system, mean", &|p| {
-        if p.state == State::Closed {
-            p.mean("mean_in_system").map_or_else(String::new, digits)
-        } else {
-            String::new()
-        }
-    });
+    add("in the system, mean", &in_system_cell);
     for (label, name) in [
         ("requests/s", "requests_per_s"),
         ("good requests/s per GPU", "good_requests_per_s_per_gpu"),
@@ -308,6 +302,13 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     add("unfinished", &|p| nonzero(p.counts.unfinished));
     align_right(&mut table);
     table.trim_fmt()
+}
+
+/// Of an open loop it says little that the latencies do not.
+fn in_system_cell(p: &Pooled) -> String {
+    let closed = p.state == State::Closed;
+    let mean = closed.then(|| p.mean("mean_in_system")).flatten();
+    mean.map_or_else(String::new, digits)
 }
 
 fn gpus(report: &Report, p: &Pooled) -> u32 {
