@@ -23,9 +23,10 @@ fn f3_prompts_one_by_one_give_a_ladder_and_batches_far_less() {
         "{}",
         most.offered_per_s
     );
-    for point in [3, 4] {
+    // At 100 a fifth; at 250 prefill is saturated with batches, too, and what is left is the ratio of what it serves.
+    for (point, most) in [(3, 0.25), (4, 0.6)] {
         let share = ttft("batched", point) / ttft("one-by-one", point);
-        assert!(share < 0.4, "{point}: {share}");
+        assert!(share < most, "{point}: {share}");
     }
 }
 
