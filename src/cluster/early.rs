@@ -47,6 +47,10 @@ impl Cluster {
     /// Gives back what was reserved for a request that has ended on its prefill instance.
     pub(super) fn cancel_early<H: Host>(&mut self, host: &mut H) {
         while let Some(live) = self.cancelled.pop() {
+            if live.placed {
+                self.withdraw_of(&live);
+                continue;
+            }
             let tokens = u64::from(live.handed_over(self.first_token));
             let id = live.decode_on;
             let instance = &mut self.instances[id.index()];
@@ -54,8 +58,10 @@ impl Cluster {
             instance.seqs -= 1;
             instance.expected -= 1;
             instance.pending_tokens -= tokens;
-            // The level before blocks go is the one that stepping would have reached.
+            // The level before blocks go is the one that stepping would have reached, and who waits for them may find them at the next
+            // step.
             instance.report_ended(host);
+            instance.cut_run(host);
             instance.give_blocks(blocks, host);
             self.mark_dirty(id);
         }

@@ -5,9 +5,14 @@
 //!               (KV blocks stay pinned on the prefill instance up to here ──────┘)
 //! ```
 
+use super::finish::emit;
 use super::host::Host;
+use super::instance::Instance;
+use super::spec::{FirstToken, Role};
 use super::state::Cluster;
+use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
+use crate::units::SimTime;
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -18,23 +23,87 @@ impl Cluster {
                 self.send_reserved(slot, host);
                 continue;
             }
+            if self.table[slot].placed {
+                self.hand_to_placed(slot, host);
+                continue;
+            }
             let now = host.now();
             let chosen = self
                 .decode
                 .choose(&self.table, slot, &mut self.instances, now);
-            let live = &mut self.table[slot];
-            live.decode_on = chosen;
-            live.record.decode_instance.get_or_insert(chosen);
-            live.to_compute = live.handed_over(self.first_token);
-            let tokens = u64::from(live.to_compute);
-            let instance = &mut self.instances[chosen.index()];
-            instance.inbound.push_back(slot);
-            instance.expected += 1;
-            instance.pending_tokens += tokens;
-            self.decode.refresh(instance);
-            self.mark_dirty(chosen);
+            self.table[slot].decode_on = chosen;
+            self.queue_inbound(slot);
         }
         self.handoffs.clear();
+    }
+
+    /// Puts a sequence whose prompt is done in the queue of its decode instance.
+    fn queue_inbound(&mut self, slot: SlotId) {
+        let live = &mut self.table[slot];
+        let chosen = live.decode_on;
+        live.record.decode_instance.get_or_insert(chosen);
+        live.to_compute = live.handed_over(self.first_token);
+        let tokens = u64::from(live.to_compute);
+        let instance = &mut self.instances[chosen.index()];
+        instance.inbound.push_back(slot);
+        instance.expected += 1;
+        instance.pending_tokens += tokens;
+        self.decode.refresh(instance);
+        self.mark_dirty(chosen);
+    }
+
+    /// Hands a sequence to the decode instance that a role rule chose at its arrival.
+    ///
+    /// Where instances do both, two of them could each be full of prompts that wait for the other's memory. Therefore such an
+    /// instance gives a prompt the blocks to decode, and a sequence whose decode instance has no room at this instant stays. What was
+    /// queued before the instance joined the mixed pool must leave; it waits only for instances that joined earlier.
+    fn hand_to_placed<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let live = &self.table[slot];
+        let (from, to, tokens) = (live.prefill_on, live.decode_on, live.to_compute);
+        if live.hands_off {
+            self.queue_inbound(slot);
+        } else if self.has_room(slot, host.now()) {
+            self.instances[from.index()].see_off(u64::from(tokens));
+            self.queue_inbound(slot);
+            self.admit_inbound(to, host);
+        } else {
+            self.stay(slot, host);
+        }
+    }
+
+    /// Whether the decode instance of a sequence can take it at `now`.
+    fn has_room(&self, slot: SlotId, now: SimTime) -> bool {
+        let live = &self.table[slot];
+        let instance = &self.instances[live.decode_on.index()];
+        let pool = &self.pools[instance.pool.index()];
+        let tokens = u64::from(live.handed_over(self.first_token));
+        let wanted = instance.blocks_of(live, tokens) + pool.kv.watermark_blocks;
+        instance.inbound.is_empty()
+            && instance.takes_inbound(&self.table)
+            && instance.seqs < pool.limits.max_seqs
+            && (!instance.kv.is_limited() || wanted <= instance.free_before(now))
+    }
+
+    /// Lets a sequence decode where its prompt was computed, after all.
+    fn stay<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        self.withdraw(slot);
+        let live = &mut self.table[slot];
+        live.decode_on = live.prefill_on;
+        let id = live.decode_on;
+        if self.first_token == FirstToken::Decode {
+            emit(live, host);
+        }
+        let tokens = u64::from(live.to_compute);
+        let done = live.emitted == live.record.output_tokens;
+        let instance = &mut self.instances[id.index()];
+        instance.assigned += 1;
+        if done {
+            instance.pending_tokens -= tokens;
+            instance.release(slot, tokens, &mut self.table, host);
+        } else {
+            instance.keep(slot, &mut self.table, host.now());
+        }
+        self.mark_dirty(id);
     }
 
     /// Reserves blocks for the sequences routed to `id`, in order, while they fit, and sends their KV caches.
@@ -48,10 +117,7 @@ impl Cluster {
             let Some(&slot) = instance.inbound.front() else {
                 return;
             };
-            if !instance.waiting.is_empty()
-                || !instance.swapped.is_empty()
-                || instance.seqs >= pool.limits.max_seqs
-            {
+            if !instance.takes_inbound(&self.table) || instance.seqs >= pool.limits.max_seqs {
                 return;
             }
             let live = &self.table[slot];
@@ -75,6 +141,9 @@ impl Cluster {
             }
             instance.inbound.pop_front();
             instance.seqs += 1;
+            if live.placed {
+                instance.promised -= blocks;
+            }
             instance.take_blocks(blocks, host);
             if early {
                 instance.early -= 1;
@@ -94,5 +163,20 @@ impl Cluster {
         live.to_compute = live.handed_over(self.first_token);
         let ahead = self.sent_ahead(slot, prompt, host.now());
         self.send(slot, ahead, host);
+    }
+}
+
+impl Instance {
+    /// Whether sequences from elsewhere may be admitted: preempted ones go first. Prompts that wait on an instance with both roles
+    /// do not hold them back.
+    fn takes_inbound(&self, table: &Table) -> bool {
+        let held_back = match self.role {
+            Role::Both => {
+                let first = self.waiting.front();
+                first.is_some_and(|&slot| table[slot].record.preemptions > 0)
+            }
+            Role::Prefill | Role::Decode => !self.waiting.is_empty(),
+        };
+        !held_back && self.swapped.is_empty()
     }
 }

@@ -16,6 +16,7 @@ mod observer;
 mod pool;
 mod prefix;
 mod record;
+mod roles;
 mod routing;
 mod spec;
 mod state;
@@ -27,6 +28,7 @@ mod views;
 
 pub use crate::policy::batch::{LongPrompts, StepLimits};
 pub use crate::policy::queue::{QueueOrder, QueueRule};
+pub use crate::policy::roles::{Band, DecodeLoad, DynamicRule, MixedPoolRule, RoleRule};
 pub use decode_run::{Progression, RunClock};
 pub use host::Host;
 pub use observer::{Gaps, Observer, PoolSample, StepFact};

@@ -3,6 +3,7 @@
 use super::decode_run::{Progression, RunClock};
 use super::record::RequestRecord;
 use crate::ids::{InstanceId, RequestId};
+use crate::policy::roles::Role;
 use crate::units::{Fine, SimTime};
 use crate::workload::RequestSpec;
 
@@ -133,6 +134,11 @@ pub trait Observer {
         let _ = (now, instance, id);
     }
 
+    /// An instance has a role from now on; `None`: it is on its way to another one. Roles that never change are not told.
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        let _ = (now, instance, role);
+    }
+
     /// When the next [`Observer::sample`] is wanted; [`SimTime::NEVER`] for none.
     fn next_sample(&self) -> SimTime {
         SimTime::NEVER
@@ -195,6 +201,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         both!(self.0, self.1, preempted(now, instance, id));
+    }
+
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        both!(self.0, self.1, role_changed(now, instance, role));
     }
 
     fn next_sample(&self) -> SimTime {

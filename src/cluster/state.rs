@@ -9,6 +9,7 @@ use super::instance::{Batch, Instance, PipelineStage};
 use super::observer::{Observer, PoolSample};
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
+use super::roles::Keeper;
 use super::routing::Routing;
 use super::spec::{
     FirstToken, KvReserve, PoolSpec, Preemption, Reservation, Role, SkipPrefill, SystemSpec,
@@ -31,6 +32,8 @@ enum Lane {
     Stage(InstanceId, u32),
     /// The outgoing link of an instance.
     Link(InstanceId),
+    /// The instance that is taking another role.
+    Switch,
     /// The network that transfers share.
     Fabric,
 }
@@ -45,8 +48,10 @@ pub struct Cluster {
     pub(super) fabric_lane: usize,
     pub(super) fabric: Option<Fabric>,
     pub(super) transfer: TransferSpec,
-    prefill: Routing,
+    pub(super) prefill: Routing,
     pub(super) decode: Routing,
+    /// Who changes roles, if anybody does.
+    pub(super) roles: Option<Box<Keeper>>,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
     /// Whether some decode pool sends preempted sequences back to prefill instances.
@@ -68,7 +73,7 @@ pub struct Cluster {
     /// Instances on which something changed, each once.
     dirty: Vec<InstanceId>,
     plan: StepPlan,
-    arrived: usize,
+    pub(super) arrived: usize,
 }
 
 impl Cluster {
@@ -76,10 +81,10 @@ impl Cluster {
     #[must_use]
     pub fn new(spec: &SystemSpec, seed: u64, prefixes: Option<Arc<Prefixes>>) -> Self {
         let prompt_block = prefixes.as_ref().map(|p| p.block_tokens());
-        let (instances, lanes) = lay_out(spec, prompt_block);
+        let (instances, lanes, switch_lane) = lay_out(spec, prompt_block);
         let sharing = spec.transfer.sharing.as_ref();
         let of_role = |wanted: &[Role]| {
-            let fits = |i: &&Instance| wanted.contains(&spec.pools[i.pool.index()].role);
+            let fits = |i: &&Instance| wanted.contains(&i.role);
             instances
                 .iter()
                 .filter(fits)
@@ -93,6 +98,7 @@ impl Cluster {
         Self {
             prefill: Routing::new(Phase::Prefill, prefill_ids, spec.prefill_router, seed),
             decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router, seed),
+            roles: Keeper::new(&spec.roles, &instances, switch_lane),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
             table: Table::new(prefixes),
@@ -145,8 +151,8 @@ impl Cluster {
         self.pools.iter().any(|pool| {
             let tokens = match (pool.role, pool.kv.reserve) {
                 // A preempted sequence may come back with all it has emitted but the last token.
-                (Role::Prefill, _) if self.returning => whole,
-                (Role::Prefill, _) => prompt,
+                (Role::Prefill, _) if self.returning && self.roles.is_none() => whole,
+                (Role::Prefill, _) if self.roles.is_none() => prompt,
                 (_, KvReserve::MaxOutput) => {
                     prompt + u64::from(request.max_output.max(request.output_tokens)) - 1
                 }
@@ -164,7 +170,6 @@ impl Cluster {
             Lane::Stage(id, stage) => {
                 let instance = &mut self.instances[id.index()];
                 let mut outlet = Outlet {
-                    role: self.pools[instance.pool.index()].role,
                     first_token: self.first_token,
                     table: &mut self.table,
                     handoffs: &mut self.handoffs,
@@ -175,6 +180,7 @@ impl Cluster {
                 self.mark_dirty(id);
             }
             Lane::Link(id) => self.end_on_link(id, host),
+            Lane::Switch => self.end_switch(host),
             Lane::Fabric => self.end_in_fabric(host),
         }
     }
@@ -186,7 +192,7 @@ impl Cluster {
         self.cancel_early(host);
         self.refresh_routing();
         self.route_handoffs(host);
-        if self.reservation == Reservation::Early && self.decode.is_used() {
+        if self.reservation == Reservation::Early && self.decode.is_used() && !self.places() {
             self.queue_early(host);
         }
         // In order of ids, so that whose transfer queues first does not depend on which events led here.
@@ -195,6 +201,10 @@ impl Cluster {
             self.admit_inbound(self.dirty[i], host);
         }
         self.route_reserved(host);
+        if self.roles.is_some() {
+            self.route_under_roles(host);
+            return;
+        }
         for i in 0..self.arrivals.len() {
             self.route_arrival(self.arrivals[i], host);
         }
@@ -229,6 +239,9 @@ impl Cluster {
             }
         }
         self.dirty.clear();
+        if self.roles.is_some() {
+            self.settle_switch(host);
+        }
     }
 
     fn refresh_routing(&mut self) {
@@ -273,8 +286,19 @@ impl Cluster {
                 .decode
                 .choose(&self.table, slot, &mut self.instances, now);
         }
+        let hands_off = self.instances[chosen.index()].role == Role::Prefill;
+        self.table[slot].hands_off = hands_off;
+        self.queue_prompt_on(chosen, slot, host);
+    }
+
+    /// Puts a request in the queue of `chosen`.
+    pub(super) fn queue_prompt_on<H: Host>(
+        &mut self,
+        chosen: InstanceId,
+        slot: SlotId,
+        host: &mut H,
+    ) {
         let instance = &mut self.instances[chosen.index()];
-        instance.pending_tokens += u64::from(self.table[slot].to_compute);
         let pool = &self.pools[instance.pool.index()];
         let next = instance.enqueue(slot, &pool.queue, &mut self.table);
         // A short prompt may pass long ones that the cap keeps waiting.
@@ -322,6 +346,12 @@ impl Cluster {
         }
     }
 
+    /// Whether no request is in the cluster.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// Requests that are in the cluster and can only move when an event comes: with no event pending they are stuck.
     #[must_use]
     pub fn stuck(&self) -> Vec<RequestId> {
@@ -334,7 +364,7 @@ impl Cluster {
 }
 
 /// The instances of all pools, and the lanes of their events.
-fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>) {
+fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>, usize) {
     let mut instances: Vec<Instance> = Vec::new();
     let mut lanes = Vec::new();
     let sharing = spec.transfer.sharing.as_ref();
@@ -350,6 +380,7 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
                 lanes.len(),
                 link,
                 prompt_block,
+                spec.roles.moves(),
             ));
             lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
         }
@@ -359,10 +390,14 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
         instance.link_lane = lanes.len();
         lanes.push(Lane::Link(instance.id));
     }
+    let switch_lane = lanes.len();
+    if spec.roles.switch_time() > SimDuration::ZERO {
+        lanes.push(Lane::Switch);
+    }
     if sharing.is_some() {
         lanes.push(Lane::Fabric);
     }
-    (instances, lanes)
+    (instances, lanes, switch_lane)
 }
 
 fn new_instance(
@@ -372,18 +407,17 @@ fn new_instance(
     lane: usize,
     link: Link,
     prompt_block: Option<u32>,
+    moves: bool,
 ) -> Instance {
-    // Prefill instances hold prompts only.
-    let reserve = match spec.role {
-        Role::Prefill => KvReserve::Paged,
-        // What arrives there decodes.
-        Role::Decode if spec.kv.reserve == KvReserve::OracleAtDecode => KvReserve::Oracle,
-        Role::Both | Role::Decode => spec.kv.reserve,
+    let reserve = match (spec.role, spec.kv.reserve) {
+        // What arrives there decodes; where roles change, what has its prompt computed may stay.
+        (role, KvReserve::OracleAtDecode) if moves || role == Role::Decode => KvReserve::Oracle,
+        (_, reserve) => reserve,
     };
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some() || spec.batch.leaves_decodes_out();
-    let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
+    let caches = prompt_block.is_some() && spec.kv.prefix_cache;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
@@ -393,6 +427,9 @@ fn new_instance(
     Instance {
         id,
         pool,
+        role: spec.role,
+        role_since: SimTime::ZERO,
+        moving: false,
         lane,
         link_lane: 0,
         policy: spec.batch.build(),
@@ -404,17 +441,22 @@ fn new_instance(
         inbound: std::collections::VecDeque::new(),
         early: 0,
         expected: 0,
+        assigned: 0,
+        promised: 0,
+        wanted: 0,
         left_over: 0,
         stages: (0..spec.pp).map(|_| stage()).collect(),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
         reserve,
-        prefix: caches.then(PrefixCache::default),
+        prefix: (caches && spec.role != Role::Decode).then(PrefixCache::default),
+        caches,
         prefix_unit: blocks_for(u64::from(prompt_block.unwrap_or(1)), spec.kv.block_tokens),
         unreported: 0,
         seqs: 0,
         prefilling: 0,
         handing_off: 0,
         pending_tokens: 0,
+        prompt_tokens: 0,
         link,
         spare: Vec::new(),
         block_tokens,

@@ -127,7 +127,12 @@ impl Cluster {
         let source = &mut self.instances[from.index()];
         let bytes = tokens * self.pools[source.pool.index()].kv.bytes_per_token;
         source.handing_off -= 1;
+        // Where sequences decode beside prompts: the level before blocks go is the one that stepping would have reached, and who
+        // waits for blocks may find them at the next step.
+        source.report_ended(host);
+        source.cut_run(host);
         source.give_up(slot, tokens, &mut self.table, host);
+        self.table[slot].hands_off = false;
         self.mark_dirty(from);
         host.observer().transfer_ended(now, from, to, bytes);
         self.instances[to.index()].add_joiner(slot, host);

@@ -149,6 +149,8 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         kv_mean,
         link_busy: per(seconds(book.sending), all),
         preemptions: book.preemptions,
+        role_switches: book.switches,
+        role_shares: book.roles.map(|ps| per(seconds(ps), all)),
     }
 }
 

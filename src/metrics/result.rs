@@ -120,6 +120,10 @@ pub struct PoolMetrics {
     pub link_busy: f64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
+    /// Role changes of its instances in the measured span, into and out of the mixed pool included.
+    pub role_switches: u64,
+    /// Share of its instances' time as prefill, decode and mixed instances, and on the way to another role.
+    pub role_shares: [f64; 4],
 }
 
 /// Mean time of measured, done requests in each stage before decoding, in milliseconds; a stage that a request skips

@@ -371,6 +371,8 @@ mod tests {
             kv_mean: None,
             link_busy,
             preemptions: 0,
+            role_switches: 0,
+            role_shares: [0.0; 4],
         }
     }
 

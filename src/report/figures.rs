@@ -46,7 +46,7 @@ const LATENCIES: [Figure; 20] = latency! {
 };
 
 /// Shares, rates and counts.
-const OTHERS: [Figure; 14] = [
+const OTHERS: [Figure; 15] = [
     figure("attainment", |m| m.attainment.and_then(|a| a.share())),
     figure("attainment_ttft", |m| {
         m.attainment.and_then(|a| share(a.ttft_met, a.of))
@@ -77,6 +77,7 @@ const OTHERS: [Figure; 14] = [
     figure("busy_share", busy_share),
     figure("kv_peak_share", kv_peak_share),
     figure("mean_in_system", |m| Some(m.little.mean_in_system)),
+    figure("role_switches", role_switches),
 ];
 
 /// Where the time before decoding goes: means per request.
@@ -112,6 +113,11 @@ fn kv_peak_share(m: &RunMetrics) -> Option<f64> {
         .iter()
         .filter_map(|p| share(p.kv_peak_blocks, p.kv_capacity_blocks?))
         .max_by(f64::total_cmp)
+}
+
+/// Role changes of all instances.
+fn role_switches(m: &RunMetrics) -> Option<f64> {
+    Some(m.pools.iter().map(|p| p.role_switches as f64).sum())
 }
 
 /// Every figure, in the order of the columns.

@@ -161,7 +161,7 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
 }
 
 /// Columns of `pools.csv`; shares are of the measured span.
-const POOL_COLUMNS: [&str; 20] = [
+const POOL_COLUMNS: [&str; 25] = [
     "system",
     "axis",
     "axis_value",
@@ -182,6 +182,11 @@ const POOL_COLUMNS: [&str; 20] = [
     "kv_peak_blocks",
     "kv_capacity_blocks",
     "preemptions",
+    "role_switches",
+    "prefill_role_share",
+    "decode_role_share",
+    "mixed_role_share",
+    "switching_share",
 ];
 
 /// Writes `pools.csv`: utilisation per pool and run.
@@ -216,6 +221,10 @@ pub(super) fn write_pools(path: &Path, report: &Report) -> Result<(), Error> {
             let capacity = pool.kv_capacity_blocks;
             row.text(&capacity.map_or_else(String::new, |blocks| blocks.to_string()));
             row.count(pool.preemptions);
+            row.count(pool.role_switches);
+            for share in pool.role_shares {
+                row.number(Some(share));
+            }
             row.end(&mut file)?;
         }
     }

@@ -11,6 +11,7 @@ use super::schema::{
     BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
     Transfer, WordOr,
 };
+use crate::cluster::MixedPoolRule;
 use crate::{hardware, latency, model};
 
 /// Share of arrived requests promised to be good when a promise names no share.
@@ -104,7 +105,7 @@ impl Filler<'_> {
     }
 
     fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
-        let disaggregated = system.policy == Policy::Disaggregated;
+        let disaggregated = system.policy.splits();
         self.tuning(path, system, engine);
         self.default(&format!("{path}.queue"), "fcfs");
         let routers: &[(&str, &str)] = if disaggregated {
@@ -115,7 +116,9 @@ impl Filler<'_> {
         } else {
             &[("prefill", engine.routers[0])]
         };
-        if !matches!(system.router, Some(WordOr::Word(_))) {
+        // The mixed pool has a rule of its own.
+        let routed = system.policy != Policy::MixedPool;
+        if routed && !matches!(system.router, Some(WordOr::Word(_))) {
             for (phase, rule) in routers {
                 self.default(&format!("{path}.router.{phase}"), *rule);
             }
@@ -126,7 +129,10 @@ impl Filler<'_> {
                 FirstToken::Decode => "decode",
             };
             self.default(&format!("{path}.first_token"), word);
-            self.default(&format!("{path}.reservation"), "at_handoff");
+            if routed {
+                self.default(&format!("{path}.reservation"), "at_handoff");
+            }
+            self.roles(&format!("{path}.roles"), system);
             if let Some(transfer) = &system.transfer {
                 self.transfer(&format!("{path}.transfer"), transfer);
             }
@@ -172,6 +178,36 @@ impl Filler<'_> {
             (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
             (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path),
             (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path),
+            _ => {}
+        }
+    }
+
+    /// Writes the thresholds of a rule that changes roles.
+    fn roles(&mut self, path: &str, system: &System) {
+        match system.policy {
+            Policy::MixedPool => {
+                let rule = MixedPoolRule::SPLITWISE;
+                self.default(&format!("{path}.prompt_tokens"), rule.prompt_tokens);
+                self.default(&format!("{path}.kv_share"), rule.kv_share);
+            }
+            Policy::Dynamic => {
+                let keys = system.roles.as_ref();
+                let sequences = keys.is_some_and(|keys| keys.decode_sequences.is_some());
+                let decode = if sequences {
+                    ("decode_sequences", 32.0, 128.0)
+                } else {
+                    ("decode_kv", 0.5, 0.9)
+                };
+                for (key, low, high) in [("prefill_queue", 1024.0, 8192.0), decode] {
+                    self.default(&format!("{path}.{key}.low"), low);
+                    self.default(&format!("{path}.{key}.high"), high);
+                }
+                for role in ["prefill", "decode"] {
+                    self.default(&format!("{path}.at_least.{role}"), 1);
+                }
+                self.default(&format!("{path}.dwell"), "10 s");
+                self.default(&format!("{path}.switch_time"), "0 s");
+            }
             _ => {}
         }
     }

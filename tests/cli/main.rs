@@ -9,6 +9,7 @@ mod help;
 mod models;
 mod profiles;
 mod resolved;
+mod roles;
 mod run;
 mod scenarios;
 mod step_times;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{RequestRecord, RunClock};
+use pdsim::cluster::{RequestRecord, Role, RunClock};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Error, Gaps, Observer, Options, PoolSample, StepFact, simulate};
 use pdsim::units::{FINE_BITS, SimDuration, SimTime};
@@ -33,6 +33,7 @@ pub(crate) struct Facts {
     /// Start or end, instant, from, to, bytes.
     pub(crate) transfers: Vec<(bool, SimTime, InstanceId, InstanceId, u64)>,
     pub(crate) preemptions: Vec<(SimTime, InstanceId, RequestId)>,
+    pub(crate) roles: Vec<(SimTime, InstanceId, Option<Role>)>,
     /// Most KV blocks in use at a time.
     pub(crate) kv_peak: BTreeMap<InstanceId, u64>,
     /// By instance and stage.
@@ -83,6 +84,7 @@ impl Facts {
         differ("record", &self.records, &other.records)
             .or_else(|| differ("end", &[&self.end], &[&other.end]))
             .or_else(|| differ("preemption", &self.preemptions, &other.preemptions))
+            .or_else(|| differ("role", &self.roles, &other.roles))
             .or_else(|| differ("transfer", &self.transfers, &other.transfers))
             .or_else(|| differ("sample", &self.samples, &other.samples))
             .or_else(|| differ("gap", &rows(&self.gaps), &rows(&other.gaps)))
@@ -136,6 +138,10 @@ impl Observer for Facts {
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         self.preemptions.push((now, instance, id));
+    }
+
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        self.roles.push((now, instance, role));
     }
 
     fn next_sample(&self) -> SimTime {

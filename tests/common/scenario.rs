@@ -7,7 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use pdsim::cluster::{
     FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption, QueueOrder,
-    QueueRule, Reservation, Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    QueueRule, Reservation, Role, RoleRule, Sharing, SkipPrefill, StepLimits, SystemSpec,
+    TransferSpec,
 };
 use pdsim::hardware::gpu;
 use pdsim::kv::blocks_for;
@@ -74,6 +75,7 @@ impl Scenario {
         let spec = SystemSpec {
             name: format!("scenario-{seed}"),
             pools: pools(pick, times, &requests),
+            roles: RoleRule::Fixed,
             prefill_router: pick.of(&ROUTERS),
             decode_router: pick.of(&ROUTERS),
             skip: SkipPrefill {

@@ -18,10 +18,13 @@ mod labels;
 mod little;
 #[path = "../common/model.rs"]
 mod model;
+#[path = "../common/roles.rs"]
+mod moving;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
 mod queues;
+mod roles;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;

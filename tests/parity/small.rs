@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
-    StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, RoleRule,
+    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -92,6 +92,7 @@ fn times(pools: &[PoolSpec]) -> [(f64, f64); 3] {
         let spec = SystemSpec {
             name: "small".to_owned(),
             pools: pools.to_vec(),
+            roles: RoleRule::Fixed,
             prefill_router: RouterRule::LeastQueued,
             decode_router: RouterRule::LeastQueued,
             skip: SkipPrefill::default(),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
-    StepLimits, SystemSpec, TransferSpec,
+    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, RoleRule,
+    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
@@ -104,6 +104,7 @@ pub(crate) fn system(pools: Vec<PoolSpec>, bytes_per_sec: f64) -> SystemSpec {
     SystemSpec {
         name: "queue".to_owned(),
         pools,
+        roles: RoleRule::Fixed,
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
         skip: SkipPrefill::default(),

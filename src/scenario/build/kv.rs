@@ -2,7 +2,7 @@
 
 use crate::cluster::{KvReserve, Preemption, Reservation, Role, SkipPrefill};
 use crate::hardware::GpuSpec;
-use crate::scenario::schema::{self, Policy, Pool, System, Tuning};
+use crate::scenario::schema::{self, Pool, System, Tuning};
 
 use super::Builder;
 use super::pool::PoolContext;
@@ -60,7 +60,7 @@ impl Builder<'_> {
             return SkipPrefill::default();
         };
         let path = format!("{path}.skip_prefill");
-        self.require(system.policy == Policy::Disaggregated, &path, || {
+        self.require(system.policy.splits(), &path, || {
             "is for disaggregated systems only; remove it".to_owned()
         });
         self.require(
@@ -85,7 +85,7 @@ impl Builder<'_> {
 
     /// When decode blocks are reserved.
     pub(super) fn reservation(&mut self, path: &str, system: &System) -> Reservation {
-        let only = system.policy == Policy::Disaggregated || system.reservation.is_none();
+        let only = system.policy.splits() || system.reservation.is_none();
         self.require(only, &format!("{path}.reservation"), || {
             "is for disaggregated systems only; remove it".to_owned()
         });

@@ -6,6 +6,7 @@ mod kv;
 mod latency;
 mod pool;
 mod queue;
+mod roles;
 mod system;
 mod topology;
 mod transfer;

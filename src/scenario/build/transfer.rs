@@ -4,7 +4,7 @@ use crate::cluster::{Overlap, Sharing, TransferSpec};
 use crate::hardware::{self, GpuSpec, Link, LinkKind};
 use crate::model::ModelSpec;
 use crate::net::Topology;
-use crate::scenario::schema::{self, Contention, Policy, Pool, System, Transfer, WordOr};
+use crate::scenario::schema::{self, Contention, Pool, System, Transfer, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
@@ -29,7 +29,7 @@ impl Builder<'_> {
         model: Option<&ModelSpec>,
     ) -> Option<TransferSpec> {
         let key = format!("{path}.transfer");
-        if system.policy != Policy::Disaggregated {
+        if !system.policy.splits() {
             let only = "is for disaggregated systems only; remove it";
             self.require(system.transfer.is_none(), &key, || only.to_owned());
             self.require(

@@ -319,8 +319,8 @@ impl Builder<'_> {
                 };
                 let tokens = blocks.saturating_mul(u64::from(pool.kv.block_tokens));
                 let needs = |request: &RequestSpec| match pool.role {
-                    Role::Prefill => u64::from(request.input_tokens),
-                    Role::Both | Role::Decode => {
+                    Role::Prefill if !system.roles.moves() => u64::from(request.input_tokens),
+                    Role::Both | Role::Prefill | Role::Decode => {
                         u64::from(request.input_tokens) + u64::from(request.output_tokens)
                     }
                 };

@@ -6,12 +6,14 @@
 
 mod kv;
 mod queue;
+mod roles;
 mod system;
 mod value;
 mod workload;
 
 pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use roles::{AtLeast, Marks, Roles};
 pub use system::{
     BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,
     LinkSpeed, Node, Overlap, Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System,

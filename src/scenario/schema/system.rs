@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
 use super::queue::{LongPrompts, QueueKind};
+use super::roles::Roles;
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
 
@@ -19,6 +20,24 @@ pub enum Policy {
     Chunked,
     /// Prefill and decode on pools of their own.
     Disaggregated,
+    /// The same, with a mixed pool that takes instances of a side without room.
+    MixedPool,
+    /// The same, with instances that switch sides when queues ask for it.
+    Dynamic,
+}
+
+impl Policy {
+    /// Whether there are a prefill and a decode pool, between which KV caches travel.
+    #[must_use]
+    pub const fn splits(self) -> bool {
+        matches!(self, Self::Disaggregated | Self::MixedPool | Self::Dynamic)
+    }
+
+    /// Whether instances change roles.
+    #[must_use]
+    pub const fn moves(self) -> bool {
+        matches!(self, Self::MixedPool | Self::Dynamic)
+    }
 }
 
 /// How the steps of a pool are formed.
@@ -128,6 +147,8 @@ tuned! {
         pub decode: Option<Pool>,
         /// How KV caches travel.
         pub transfer: Option<Transfer>,
+        /// When instances change roles.
+        pub roles: Option<Roles>,
         /// Which prompts do not use the prefill pool.
         pub skip_prefill: Option<SkipPrefill>,
         /// When decode blocks are reserved, when the KV cache travels.
