@@ -8,11 +8,11 @@
 use super::finish::emit;
 use super::host::Host;
 use super::instance::Instance;
-use super::spec::{FirstToken, Role};
+use super::spec::{FirstToken, Overlap, Role};
 use super::state::Cluster;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
-use crate::units::SimTime;
+use crate::units::{SimDuration, SimTime};
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -27,29 +27,44 @@ impl Cluster {
                 self.hand_to_placed(slot, host);
                 continue;
             }
-            let now = host.now();
-            let chosen = self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now);
-            self.table[slot].decode_on = chosen;
-            self.queue_inbound(slot);
+            if self.table[slot].assigned {
+                self.queue_assigned(slot);
+            } else {
+                self.queue_for_decode(slot, host);
+            }
+            self.leave_prefill(slot);
         }
         self.handoffs.clear();
     }
 
-    /// Puts a sequence whose prompt is done in the queue of its decode instance.
-    fn queue_inbound(&mut self, slot: SlotId) {
+    /// Chooses the decode instance of a request, which waits there for blocks: when its prompt is done or, with an early
+    /// reservation, before it begins.
+    pub(super) fn queue_for_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let now = host.now();
+        let chosen = self
+            .decode
+            .choose(&self.table, slot, &mut self.instances, now);
+        self.queue_inbound(slot, chosen);
+    }
+
+    /// Lets a request wait on `chosen` for blocks to decode there.
+    fn queue_inbound(&mut self, slot: SlotId, chosen: InstanceId) {
         let live = &mut self.table[slot];
-        let chosen = live.decode_on;
-        live.record.decode_instance.get_or_insert(chosen);
-        live.to_compute = live.handed_over(self.first_token);
-        let tokens = u64::from(live.to_compute);
+        live.decode_on = chosen;
         let instance = &mut self.instances[chosen.index()];
         instance.inbound.push_back(slot);
+        instance.early += u64::from(live.early);
         instance.expected += 1;
-        instance.pending_tokens += tokens;
+        instance.pending_tokens += u64::from(live.handed_over(self.first_token));
         self.decode.refresh(instance);
         self.mark_dirty(chosen);
+    }
+
+    /// Notes that a sequence whose prompt is done is to decode on another instance.
+    fn leave_prefill(&mut self, slot: SlotId) {
+        let live = &mut self.table[slot];
+        live.record.decode_instance.get_or_insert(live.decode_on);
+        live.to_compute = live.handed_over(self.first_token);
     }
 
     /// Hands a sequence to the decode instance that a role rule chose at its arrival.
@@ -61,10 +76,12 @@ impl Cluster {
         let live = &self.table[slot];
         let (from, to, tokens) = (live.prefill_on, live.decode_on, live.to_compute);
         if live.hands_off {
-            self.queue_inbound(slot);
+            self.queue_inbound(slot, to);
+            self.leave_prefill(slot);
         } else if self.has_room(slot, host.now()) {
             self.instances[from.index()].see_off(u64::from(tokens));
-            self.queue_inbound(slot);
+            self.queue_inbound(slot, to);
+            self.leave_prefill(slot);
             self.admit_inbound(to, host);
         } else {
             self.stay(slot, host);
@@ -86,7 +103,7 @@ impl Cluster {
 
     /// Lets a sequence decode where its prompt was computed, after all.
     fn stay<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        self.withdraw(slot);
+        self.unplace(slot);
         let live = &mut self.table[slot];
         live.decode_on = live.prefill_on;
         let id = live.decode_on;
@@ -96,7 +113,7 @@ impl Cluster {
         let tokens = u64::from(live.to_compute);
         let done = live.emitted == live.record.output_tokens;
         let instance = &mut self.instances[id.index()];
-        instance.assigned += 1;
+        instance.placed += 1;
         if done {
             instance.pending_tokens -= tokens;
             instance.release(slot, tokens, &mut self.table, host);
@@ -126,7 +143,8 @@ impl Cluster {
             } else {
                 (false, live.to_compute)
             };
-            let blocks = instance.blocks_of(live, u64::from(context));
+            let found = instance.find_there(slot, u64::from(context), &self.table, now);
+            let blocks = found.blocks;
             let watermark = if instance.seqs == 0 {
                 0
             } else {
@@ -142,26 +160,26 @@ impl Cluster {
             instance.inbound.pop_front();
             instance.seqs += 1;
             if live.placed {
-                instance.promised -= blocks;
+                instance.promised -= instance.blocks_of(live, u64::from(context));
             }
-            instance.take_blocks(blocks, host);
+            instance.hold_there(slot, found, &mut self.table, host);
             if early {
                 instance.early -= 1;
                 self.reserved.push(slot);
             } else {
-                self.send(slot, 0, host);
+                self.send(slot, (0, SimDuration::ZERO), host);
             }
         }
     }
 
     /// Sends the KV cache of a request whose blocks were reserved early.
     fn send_reserved<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let live = &mut self.table[slot];
-        live.early = false;
-        live.record.decode_instance.get_or_insert(live.decode_on);
-        let prompt = live.computed;
-        live.to_compute = live.handed_over(self.first_token);
-        let ahead = self.sent_ahead(slot, prompt, host.now());
+        self.table[slot].early = false;
+        self.leave_prefill(slot);
+        let ahead = self.sent_ahead(slot, host.now());
+        if self.fabric.is_some() && self.transfer.overlap != Overlap::None {
+            self.watch_network(host);
+        }
         self.send(slot, ahead, host);
     }
 }

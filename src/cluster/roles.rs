@@ -16,7 +16,6 @@ use super::spec::Role;
 use super::state::Cluster;
 use super::table::Live;
 use crate::ids::{InstanceId, SlotId};
-use crate::kv::PrefixCache;
 use crate::policy::roles::{InstanceLoad, PlacedRequest, RoleChanger, RoleRule, RolesView};
 use crate::units::{SimDuration, SimTime};
 
@@ -78,7 +77,7 @@ impl RolesView for Everyone<'_> {
             waiting: instance.waiting.len() as u64,
             prompt_tokens: instance.prompt_tokens,
             requests: instance.requests(),
-            decodes: instance.assigned,
+            decodes: instance.placed,
         }
     }
 
@@ -117,22 +116,14 @@ impl PlacedRequest for Arrival<'_> {
 impl Instance {
     /// Nothing to do, and nothing on its way here.
     fn is_empty(&self) -> bool {
-        self.requests() == 0 && self.handing_off == 0 && self.assigned == 0
+        self.requests() == 0 && self.handing_off == 0 && self.placed == 0
     }
 
-    /// Takes a role. Prompt blocks are cached only where prompts are sent to.
-    fn set_role(&mut self, role: Role, now: SimTime) {
+    /// Takes a role. What its prefix cache holds stays.
+    const fn set_role(&mut self, role: Role, now: SimTime) {
         self.role = role;
         self.role_since = now;
         self.moving = false;
-        match role {
-            Role::Decode => self.prefix = None,
-            Role::Both | Role::Prefill => {
-                if self.caches && self.prefix.is_none() {
-                    self.prefix = Some(PrefixCache::default());
-                }
-            }
-        }
     }
 }
 
@@ -211,7 +202,7 @@ impl Cluster {
         live.hands_off = apart && role != Role::Both;
         let tokens = u64::from(live.handed_over(self.first_token));
         let on = &mut self.instances[placement.decode];
-        on.assigned += 1;
+        on.placed += 1;
         if apart {
             on.promised += on.blocks_of(live, tokens);
         }
@@ -219,9 +210,9 @@ impl Cluster {
     }
 
     /// A request will not come to the decode instance that was chosen for it.
-    pub(super) fn withdraw(&mut self, slot: SlotId) {
+    pub(super) fn unplace(&mut self, slot: SlotId) {
         let (live, instances) = (&self.table[slot], &mut self.instances);
-        withdraw(
+        unplace(
             live,
             u64::from(live.handed_over(self.first_token)),
             instances,
@@ -229,9 +220,9 @@ impl Cluster {
     }
 
     /// The same for one that has ended.
-    pub(super) fn withdraw_of(&mut self, live: &Live) {
+    pub(super) fn unplace_ended(&mut self, live: &Live) {
         let tokens = u64::from(live.handed_over(self.first_token));
-        withdraw(live, tokens, &mut self.instances);
+        unplace(live, tokens, &mut self.instances);
     }
 
     /// Lets mixed instances that are empty go back to their pools.
@@ -302,8 +293,8 @@ impl Cluster {
     }
 }
 
-fn withdraw(live: &Live, tokens: u64, instances: &mut [Instance]) {
+fn unplace(live: &Live, tokens: u64, instances: &mut [Instance]) {
     let instance = &mut instances[live.decode_on.index()];
-    instance.assigned -= 1;
+    instance.placed -= 1;
     instance.promised -= instance.blocks_of(live, tokens);
 }

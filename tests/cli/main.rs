@@ -1,12 +1,16 @@
 //! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
 
 mod bad_input;
+mod bad_memory;
 mod bad_trace;
 mod calibrate;
+mod closed_loop;
+mod dtypes;
 mod explain;
 mod files;
 mod help;
 mod models;
+mod multiplexed;
 mod profiles;
 mod resolved;
 mod roles;
@@ -14,3 +18,4 @@ mod run;
 mod scenarios;
 mod step_times;
 mod support;
+mod transfers;

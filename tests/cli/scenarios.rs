@@ -32,7 +32,7 @@ fn every_scenario_runs_when_shrunk() {
     let scratch = Scratch::new();
     for path in shipped() {
         let text = fs::read_to_string(&path).expect("a scenario can be read");
-        let fewer = if text.contains("\n  trace: ") {
+        let shrink = if text.contains("\n  trace: ") {
             "workload.limit=60"
         } else {
             "workload.requests=60"
@@ -47,7 +47,7 @@ fn every_scenario_runs_when_shrunk() {
             "1",
             "--no-charts",
             "--set",
-            fewer,
+            shrink,
             "--set",
             "workload.warmup=0",
         ]);

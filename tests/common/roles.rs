@@ -22,7 +22,7 @@ impl Scenario {
 
     /// The scenario of `seed`, with prefill and decode pools in any case.
     pub(crate) fn split(seed: u64) -> Self {
-        let mut scenario = Self::random(seed);
+        let mut scenario = Self::one_stream(seed);
         let pick = &mut Pick::new(seed, "split");
         if let [pool] = &scenario.spec.pools[..] {
             let mut side = |name: &str, role| PoolSpec {

@@ -21,3 +21,4 @@ mod roles;
 mod scenario;
 #[path = "../common/shrink.rs"]
 mod shrink;
+mod streams;

@@ -8,6 +8,7 @@
 
 mod blind;
 mod books;
+mod closed_loop;
 mod conservation;
 mod determinism;
 #[path = "../common/facts.rs"]
@@ -20,6 +21,7 @@ mod little;
 mod model;
 #[path = "../common/roles.rs"]
 mod moving;
+mod nixl;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
@@ -28,3 +30,5 @@ mod roles;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;
+mod streams;
+mod transfers;

@@ -4,6 +4,7 @@ use rand::seq::SliceRandom;
 use rayon::prelude::*;
 
 use super::check::{errors, figures, predict};
+use super::coverage::Coverage;
 use super::grid::{Axis, Grid};
 use super::samples::Sample;
 use super::section::{Surface, SurfaceError, Surfaces};
@@ -45,6 +46,8 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
         .into_par_iter()
         .map(|(kind, of_kind)| {
             let mut surface = fit_surface(kind, &of_kind, &of_kind, gpu);
+            // All samples, whatever part of them a fold left out.
+            surface.coverage = Some(Coverage::of(&surface.grid, &of_kind)).filter(|c| !c.is_full());
             surface.error = validate.then(|| cross_validate(kind, &of_kind, gpu));
             (kind, surface)
         })
@@ -68,6 +71,7 @@ fn fit_surface(kind: SurfaceKind, all: &[&Sample], used: &[&Sample], gpu: &GpuSp
             grid: fit_grid(kind, all, used, routing_passes, gpu),
             routing_passes,
             samples: used.len(),
+            coverage: None,
             error: None,
         };
         let residual: f64 = used

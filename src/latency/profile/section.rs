@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::coverage::Coverage;
 use super::error::ProfileError;
 use super::grid::{Axis, Grid};
 use super::shapes::SurfaceKind;
@@ -43,6 +44,8 @@ pub struct Surface {
     pub routing_passes: f64,
     /// Samples it was fitted to.
     pub samples: usize,
+    /// Nodes that rest on samples; `None` for all.
+    pub coverage: Option<Coverage>,
     /// Cross-validated errors.
     pub error: Option<SurfaceError>,
 }
@@ -61,6 +64,8 @@ struct SurfaceSection {
     routing_passes: f64,
     #[serde(default)]
     error_percent: Option<SurfaceError>,
+    #[serde(default)]
+    covered: Option<String>,
     axes: Vec<AxisSection>,
     time_us: Vec<f64>,
 }
@@ -111,11 +116,20 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
                 "{name}: knots must ascend and there must be one positive time per node"
             ))
         })?;
+        let nodes = grid.values().len();
+        let coverage = section.covered.map(|text| {
+            Coverage::from_hex(&text, nodes).ok_or_else(|| {
+                bad(format!(
+                    "{name}: covered must be one hexadecimal digit per four of the {nodes} nodes"
+                ))
+            })
+        });
         let surface = Surface {
             kind,
             grid,
             routing_passes: section.routing_passes,
             samples: section.samples,
+            coverage: coverage.transpose()?,
             error: section.error_percent,
         };
         surfaces.insert(kind, surface);

@@ -36,6 +36,7 @@ impl Builder<'_> {
         for (key, written) in [
             ("router", system.router.is_some()),
             ("reservation", system.reservation.is_some()),
+            ("decode_choice", system.decode_choice.is_some()),
             ("skip_prefill", system.skip_prefill.is_some()),
             (
                 "transfer.overlap",
