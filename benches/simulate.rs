@@ -10,7 +10,7 @@ use std::time::Duration;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pdsim::cluster::{
     Bill, FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
-    Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    Reservation, Role, RoleRule, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -107,6 +107,7 @@ fn system(pools: Vec<PoolSpec>) -> SystemSpec {
     SystemSpec {
         name: "bench".to_owned(),
         pools,
+        roles: RoleRule::Fixed,
         prefill_router: RouterRule::LeastTokens,
         decode_router: RouterRule::LeastTokens,
         skip: SkipPrefill::default(),

@@ -59,6 +59,10 @@ impl Cluster {
     /// Gives back what was reserved for a request that has ended on its prefill instance.
     pub(super) fn cancel_early<H: Host>(&mut self, host: &mut H) {
         while let Some((slot, live)) = self.cancelled.pop() {
+            if live.placed {
+                self.unplace_ended(&live);
+                continue;
+            }
             let tokens = u64::from(live.handed_over(self.first_token));
             let id = live.decode_on;
             if let (Some(fabric), true) = (&mut self.fabric, live.fed > 0) {
@@ -76,8 +80,10 @@ impl Cluster {
             }
             let mut blocks = instance.blocks_of(&live, tokens);
             instance.seqs -= 1;
-            // The level before blocks go is the one that stepping would have reached.
+            // The level before blocks go is the one that stepping would have reached, and who waits for them may find them at the next
+            // step.
             instance.report_ended(host);
+            instance.cut_run(host);
             blocks -= instance.let_go_there(&live, &self.table);
             instance.give_blocks(blocks, host);
             self.mark_dirty(id);

@@ -6,19 +6,18 @@ use super::instance::{Batch, Instance, Job};
 use super::observer::{Gaps, Observer, StepFact};
 use super::overlap::Produced;
 use super::record::Outcome;
-use super::spec::{FirstToken, Overlap, Role};
+use super::spec::{FirstToken, Overlap};
 use super::table::{Live, Table};
 use crate::ids::SlotId;
 use crate::units::{Fine, SimDuration, SimTime};
 
 /// What ending steps needs besides the instance.
 pub(super) struct Outlet<'a> {
-    pub(super) role: Role,
     pub(super) first_token: FirstToken,
     pub(super) table: &'a mut Table,
-    /// Requests whose prompt is done on a prefill instance, in order.
+    /// Requests whose prompt is done and that are to decode elsewhere, in order.
     pub(super) handoffs: &'a mut Vec<SlotId>,
-    /// Requests that ended on a prefill instance with blocks reserved on a decode instance.
+    /// Requests that ended with their prompt, with blocks reserved or promised elsewhere.
     pub(super) cancelled: &'a mut Vec<(SlotId, Live)>,
     /// What travels while a prompt is being computed.
     pub(super) overlap: Overlap,
@@ -232,33 +231,40 @@ impl Instance {
         if live.record.prefill_end == SimTime::NEVER {
             live.record.prefill_end = now;
         }
-        let hands_off = outlet.role == Role::Prefill;
-        if !hands_off || outlet.first_token == FirstToken::Prefill {
-            if live.record.first_token == SimTime::NEVER {
-                live.record.first_token = now;
-            } else {
-                host.observer().gap(live.record.last_token, now, 1);
-            }
-            live.record.last_token = now;
-            live.emitted += 1;
-        }
+        let leaves = live.hands_off || (live.placed && live.decode_on != self.id);
         let tokens = u64::from(live.to_compute);
+        self.prompt_tokens -= tokens;
+        if !leaves || outlet.first_token == FirstToken::Prefill {
+            emit(live, host);
+        }
         if live.emitted == live.record.output_tokens {
             self.pending_tokens -= tokens;
-            if live.early || live.assigned {
+            if live.early || live.assigned || (live.placed && leaves) {
                 outlet.cancelled.push((slot, live.clone()));
             }
             self.release(slot, tokens, outlet.table, host);
-        } else if hands_off {
-            self.pending_tokens -= tokens;
-            self.seqs -= 1;
-            self.handing_off += 1;
+        } else if leaves {
+            if live.hands_off {
+                self.see_off(tokens);
+            }
             outlet.handoffs.push(slot);
         } else {
-            live.record.decode_instance = Some(self.id);
-            self.expected += 1;
-            self.joiners.push((slot, now));
+            self.keep(slot, outlet.table, now);
         }
+    }
+
+    /// Lets a sequence whose prompt was done here decode here.
+    pub(super) fn keep(&mut self, slot: SlotId, table: &mut Table, now: SimTime) {
+        table[slot].record.decode_instance.get_or_insert(self.id);
+        self.expected += 1;
+        self.joiners.push((slot, now));
+    }
+
+    /// Lets a sequence whose prompt was done here wait for its KV cache to leave.
+    pub(super) const fn see_off(&mut self, tokens: u64) {
+        self.pending_tokens -= tokens;
+        self.seqs -= 1;
+        self.handing_off += 1;
     }
 
     fn release_finished<H: Host>(&mut self, index: usize, table: &mut Table, host: &mut H) {
@@ -269,10 +275,19 @@ impl Instance {
     }
 
     /// A request has its last token: its blocks go back and its history goes out.
-    fn release<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
+    pub(super) fn release<H: Host>(
+        &mut self,
+        slot: SlotId,
+        context: u64,
+        table: &mut Table,
+        host: &mut H,
+    ) {
         self.seqs -= 1;
         self.give_up(slot, context, table, host);
         let live = &mut table[slot];
+        if live.placed && live.decode_on == self.id {
+            self.placed -= 1;
+        }
         live.record.outcome = Outcome::Done;
         host.observer().ended(&live.record);
         table.remove(slot);
@@ -295,4 +310,16 @@ impl Instance {
             before[0].wait.append(table, &mut after[0].batch.group);
         }
     }
+}
+
+/// The next token of a request is there.
+pub(super) fn emit<H: Host>(live: &mut Live, host: &mut H) {
+    let now = host.now();
+    if live.record.first_token == SimTime::NEVER {
+        live.record.first_token = now;
+    } else {
+        host.observer().gap(live.record.last_token, now, 1);
+    }
+    live.record.last_token = now;
+    live.emitted += 1;
 }

@@ -6,7 +6,7 @@ use super::decode_run::Progression;
 use super::group::Group;
 use super::host::Host;
 use super::observer::Observer;
-use super::spec::KvReserve;
+use super::spec::{KvReserve, Role};
 use super::staging::Copies;
 use super::table::{Live, Table};
 use super::views::Phase;
@@ -98,6 +98,12 @@ pub(super) struct PipelineStage {
 pub(super) struct Instance {
     pub(super) id: InstanceId,
     pub(super) pool: PoolId,
+    /// What it does at present; while it is on its way to another role, what it did.
+    pub(super) role: Role,
+    /// Since when.
+    pub(super) role_since: SimTime,
+    /// It is on its way to another role and gets no new work.
+    pub(super) moving: bool,
     /// The lane of its first stage; the others follow.
     pub(super) lane: usize,
     /// The lane of its link.
@@ -121,6 +127,12 @@ pub(super) struct Instance {
     pub(super) assigned: u64,
     /// Sequences that will decode here and are in no group yet: routed here, or their prompt was done here.
     pub(super) expected: u64,
+    /// Sequences that a role rule placed here to decode and that have not ended.
+    pub(super) placed: u64,
+    /// KV blocks of those whose KV cache is not admitted yet.
+    pub(super) promised: u64,
+    /// KV blocks that the waiting prompts ask for.
+    pub(super) wanted: u64,
     /// Sequences that found no place in the last decode step (decode context cap).
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
@@ -148,6 +160,8 @@ pub(super) struct Instance {
     pub(super) handing_off: u32,
     /// Tokens of prompts waiting or in progress and of sequences not in a batch yet.
     pub(super) pending_tokens: u64,
+    /// Tokens of prompts waiting or in progress.
+    pub(super) prompt_tokens: u64,
     /// Its queue of transfers to be posted.
     pub(super) link: Link,
     /// Its copies to and from host memory, if transfers are staged there as a whole.
@@ -244,6 +258,12 @@ impl Instance {
     pub(super) fn blocks_of(&self, live: &Live, context: u64) -> u64 {
         self.kv
             .blocks_for(live.reserved_tokens(self.reserve, context))
+    }
+
+    /// KV blocks that the request `live` has here, or asks for, while its prompt is here.
+    pub(super) fn prompt_blocks(&self, live: &Live, context: u64) -> u64 {
+        self.kv
+            .blocks_for(live.prompt_tokens(self.reserve, context))
     }
 
     /// KV blocks not in use at `now` by steps that started before it.
@@ -345,6 +365,7 @@ impl Instance {
             let used = self.kv.used() - self.unreported;
             host.observer()
                 .kv_changed(now, self.id, blocks.cast_signed(), used);
+            self.trim_prefix(self.kv.free() + self.unreported);
         }
     }
 
@@ -371,6 +392,7 @@ impl Instance {
 
     /// Puts a prompt in the queue, where `rule` wants it; says whether the next step may be another than without it.
     pub(super) fn enqueue(&mut self, slot: SlotId, rule: &QueueRule, table: &mut Table) -> bool {
+        self.count_waiting(&table[slot]);
         let mut place = self.waiting.len();
         if rule.reorders() {
             let record = &table[slot].record;
@@ -388,6 +410,14 @@ impl Instance {
         self.waiting.insert(place, slot);
         // Behind a prompt that could not be admitted nothing changes.
         place == 0
+    }
+
+    /// Counts a prompt that begins to wait.
+    pub(super) fn count_waiting(&mut self, live: &Live) {
+        let tokens = u64::from(live.to_compute);
+        self.pending_tokens += tokens;
+        self.prompt_tokens += tokens;
+        self.wanted += self.prompt_blocks(live, tokens);
     }
 
     /// Lets a sequence decode here from the next step on.

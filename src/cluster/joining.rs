@@ -71,7 +71,7 @@ impl Instance {
             self.pending_tokens -= context;
             self.expected -= 1;
             self.preempt(slot, context, shop.table, host);
-            self.pending_tokens += u64::from(shop.table[slot].to_compute);
+            self.count_waiting(&shop.table[slot]);
             self.waiting.push_front(slot);
             self.seat_joiners(shop.table, SimTime::NEVER, host);
         }

@@ -19,6 +19,7 @@ mod pool;
 mod prefix;
 mod record;
 mod refusal;
+mod roles;
 mod routing;
 mod spec;
 mod staging;
@@ -33,6 +34,7 @@ mod views;
 
 pub use crate::policy::batch::{LongPrompts, StepLimits};
 pub use crate::policy::queue::{QueueOrder, QueueRule};
+pub use crate::policy::roles::{Band, DecodeLoad, DynamicRule, MixedPoolRule, RoleRule};
 pub use decode_run::{Progression, RunClock};
 pub use host::Host;
 pub use journey::TransferFact;

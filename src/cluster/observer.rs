@@ -5,6 +5,7 @@ use super::journey::TransferFact;
 use super::record::RequestRecord;
 use super::refusal::Shortage;
 use crate::ids::{InstanceId, RequestId};
+use crate::policy::roles::Role;
 use crate::units::{Fine, SimDuration, SimTime};
 use crate::workload::RequestSpec;
 
@@ -151,6 +152,11 @@ pub trait Observer {
         let _ = (now, instance, id);
     }
 
+    /// An instance has a role from now on; `None`: it is on its way to another one. Roles that never change are not told.
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        let _ = (now, instance, role);
+    }
+
     /// A prompt has been looked up in the prefix cache of the instance that admits it, for the first time: `record.cached_tokens` were
     /// found, `from_cpu` of them in the CPU tier. Not told of instances without a cache.
     fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
@@ -231,6 +237,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         both!(self.0, self.1, preempted(now, instance, id));
+    }
+
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        both!(self.0, self.1, role_changed(now, instance, role));
     }
 
     fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {

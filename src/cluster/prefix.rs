@@ -43,7 +43,7 @@ pub(super) fn look_up(
     let live = &table[slot];
     let to_compute = live.to_compute;
     let total = if kv.is_limited() {
-        kv.blocks_for(live.reserved_tokens(reserve, u64::from(to_compute)))
+        kv.blocks_for(live.prompt_tokens(reserve, u64::from(to_compute)))
     } else {
         0
     };
@@ -226,7 +226,7 @@ impl Instance {
         table: &mut Table,
         host: &mut H,
     ) {
-        let mut blocks = self.blocks_of(&table[slot], context);
+        let mut blocks = self.prompt_blocks(&table[slot], context);
         if let Some(cache) = &mut self.prefix {
             let held = std::mem::take(&mut table[slot].held);
             let idle = cache.release(&table.prefix_ids(slot)[..held]);

@@ -47,12 +47,15 @@ impl Cluster {
         let skips = self.skips_by_length(request.input_tokens) && !self.returning;
         let pools = self.pools.iter().enumerate();
         pools
-            .filter(|(_, pool)| pool.role != Role::Prefill || !skips)
-            .find_map(|(index, pool)| {
+            .map(|(index, pool)| {
+                // Where roles change, a request may stay where its prompt was computed.
+                let moves = self.roles.is_some();
+                (index, pool, if moves { Role::Both } else { pool.role })
+            })
+            .filter(|(.., role)| *role != Role::Prefill || !skips)
+            .find_map(|(index, pool, role)| {
                 let available = pool.kv.blocks?;
-                let needed = pool
-                    .kv
-                    .blocks_at_longest(pool.role, request, self.returning);
+                let needed = pool.kv.blocks_at_longest(role, request, self.returning);
                 (needed > available).then_some(Shortage {
                     pool: PoolId::new(index),
                     needed,

@@ -24,11 +24,7 @@ pub(super) struct Routing {
 impl Routing {
     /// `ids` in ascending order; every queue is empty. `seed` is the run's.
     pub(super) fn new(phase: Phase, ids: Vec<InstanceId>, rule: RouterRule, seed: u64) -> Self {
-        let shortest = (rule == RouterRule::LeastQueued).then(|| {
-            let mut tree = Tournament::new(ids.len(), u64::MAX);
-            (0..ids.len()).for_each(|i| tree.set(i, 0));
-            tree
-        });
+        let shortest = (rule == RouterRule::LeastQueued).then(|| tree(ids.len(), |_| 0));
         let purpose = match phase {
             Phase::Prefill => "prefill routing",
             Phase::Decode => "decode routing",
@@ -79,6 +75,21 @@ impl Routing {
         self.ids[self.router.route(&request, &view)]
     }
 
+    /// Lets requests go to `id`, or no longer.
+    pub(super) fn set_open(&mut self, id: InstanceId, open: bool, instances: &[Instance]) {
+        match (self.ids.binary_search(&id), open) {
+            (Err(at), true) => self.ids.insert(at, id),
+            (Ok(at), false) => {
+                self.ids.remove(at);
+            }
+            _ => return,
+        }
+        if let Some(shortest) = &mut self.shortest {
+            let (ids, phase) = (&self.ids, self.phase);
+            *shortest = tree(ids.len(), |i| instances[ids[i].index()].queued(phase));
+        }
+    }
+
     /// Takes note that the queue of `instance` may have changed. To be called before the next choice.
     pub(super) fn refresh(&mut self, instance: &Instance) {
         if let Some(tree) = &mut self.shortest
@@ -87,4 +98,11 @@ impl Routing {
             tree.set(position, instance.queued(self.phase));
         }
     }
+}
+
+/// Queue lengths by position.
+fn tree(len: usize, queued: impl Fn(usize) -> u64) -> Tournament<u64> {
+    let mut tree = Tournament::new(len, u64::MAX);
+    (0..len).for_each(|i| tree.set(i, queued(i)));
+    tree
 }

@@ -7,19 +7,10 @@ use crate::latency::share::Streams;
 use crate::net::Topology;
 use crate::policy::batch::{BatchRule, StepLimits};
 use crate::policy::queue::QueueRule;
+pub use crate::policy::roles::Role;
+use crate::policy::roles::RoleRule;
 use crate::policy::router::RouterRule;
 use crate::units::SimDuration;
-
-/// What the instances of a pool do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// Prefill and decode.
-    Both,
-    /// Prompts only; the KV cache then travels to a decode instance.
-    Prefill,
-    /// Output tokens only (and the recomputation of sequences it has preempted).
-    Decode,
-}
 
 /// Who emits the first output token of a request whose KV cache travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -84,7 +75,7 @@ pub struct KvSpec {
     pub watermark_blocks: u64,
     /// Bytes per token over all layers and ranks: what a KV transfer carries.
     pub bytes_per_token: u64,
-    /// How many blocks a sequence is given. Prefill pools hold prompts only.
+    /// How many blocks a sequence is given. One that is to decode elsewhere gets those of its prompt only.
     pub reserve: KvReserve,
     /// What becomes of a preempted sequence.
     pub preemption: Preemption,
@@ -117,7 +108,7 @@ pub struct Bill {
 pub struct PoolSpec {
     /// Name for reports: `colocated`, `prefill`, `decode`.
     pub name: String,
-    /// What its instances do.
+    /// What its instances do, at first where a rule changes roles.
     pub role: Role,
     /// How many instances.
     pub instances: u32,
@@ -254,6 +245,9 @@ pub struct SystemSpec {
     pub name: String,
     /// One pool of role `Both`, or any number of prefill and decode pools.
     pub pools: Vec<PoolSpec>,
+    /// Whether and how instances change roles. A rule that places requests itself chooses the decode instance at arrival and has its
+    /// blocks reserved at hand-off: routers, `skip` and `reservation` are then of no effect, and nobody may return to prefill.
+    pub roles: RoleRule,
     /// Chooses where a prompt is computed.
     pub prefill_router: RouterRule,
     /// Chooses where tokens are decoded, when the KV cache travels.

@@ -11,6 +11,7 @@ use super::observer::{Observer, PoolSample};
 use super::overlap::Produced;
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
+use super::roles::Keeper;
 use super::routing::Routing;
 use super::spec::{
     CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Reservation, Role, SkipPrefill,
@@ -36,6 +37,8 @@ enum Lane {
     Link(InstanceId),
     /// Copies to or from the host memory of an instance.
     Copy(InstanceId, Way),
+    /// The instance that is taking another role.
+    Switch,
     /// The network that transfers share.
     Fabric,
 }
@@ -50,8 +53,10 @@ pub struct Cluster {
     pub(super) fabric_lane: usize,
     pub(super) fabric: Option<Fabric>,
     pub(super) transfer: TransferSpec,
-    prefill: Routing,
+    pub(super) prefill: Routing,
     pub(super) decode: Routing,
+    /// Who changes roles, if anybody does.
+    pub(super) roles: Option<Box<Keeper>>,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
     /// Layers of the model, if prompts travel layer by layer over a shared network.
@@ -79,7 +84,7 @@ pub struct Cluster {
     /// Instances on which something changed, each once.
     dirty: Vec<InstanceId>,
     plan: StepPlan,
-    arrived: usize,
+    pub(super) arrived: usize,
 }
 
 impl Cluster {
@@ -87,10 +92,10 @@ impl Cluster {
     #[must_use]
     pub fn new(spec: &SystemSpec, seed: u64, prefixes: Option<Arc<Prefixes>>) -> Self {
         let prompt_block = prefixes.as_ref().map(|p| p.block_tokens());
-        let (instances, lanes) = lay_out(spec, prompt_block);
+        let (instances, lanes, switch_lane) = lay_out(spec, prompt_block);
         let sharing = spec.transfer.sharing.as_ref();
         let of_role = |wanted: &[Role]| {
-            let fits = |i: &&Instance| wanted.contains(&spec.pools[i.pool.index()].role);
+            let fits = |i: &&Instance| wanted.contains(&i.role);
             instances
                 .iter()
                 .filter(fits)
@@ -104,6 +109,7 @@ impl Cluster {
         Self {
             prefill: Routing::new(Phase::Prefill, prefill_ids, spec.prefill_router, seed),
             decode: Routing::new(Phase::Decode, decode_ids, spec.decode_router, seed),
+            roles: Keeper::new(&spec.roles, &instances, switch_lane),
             pools: spec.pools.iter().map(Pool::new).collect(),
             instances,
             table: Table::new(prefixes),
@@ -168,7 +174,6 @@ impl Cluster {
             Lane::Stage(id, stage) => {
                 let instance = &mut self.instances[id.index()];
                 let mut outlet = Outlet {
-                    role: self.pools[instance.pool.index()].role,
                     first_token: self.first_token,
                     table: &mut self.table,
                     handoffs: &mut self.handoffs,
@@ -184,6 +189,7 @@ impl Cluster {
             }
             Lane::Link(id) => self.end_on_link(id, host),
             Lane::Copy(id, way) => self.end_copying(id, way, host),
+            Lane::Switch => self.end_switch(host),
             Lane::Fabric => self.end_in_fabric(host),
         }
     }
@@ -195,7 +201,7 @@ impl Cluster {
         self.cancel_early(host);
         self.refresh_routing();
         self.route_handoffs(host);
-        if self.reservation == Reservation::Early && self.decode.is_used() {
+        if self.reservation == Reservation::Early && self.decode.is_used() && !self.places() {
             self.queue_early(host);
         }
         // In order of ids, so that whose transfer queues first does not depend on which events led here.
@@ -204,6 +210,10 @@ impl Cluster {
             self.admit_inbound(self.dirty[i], host);
         }
         self.route_reserved(host);
+        if self.roles.is_some() {
+            self.route_under_roles(host);
+            return;
+        }
         for i in 0..self.arrivals.len() {
             self.route_arrival(self.arrivals[i], host);
         }
@@ -242,6 +252,9 @@ impl Cluster {
         if !self.produced.is_empty() {
             self.feed_network(host);
         }
+        if self.roles.is_some() {
+            self.settle_switch(host);
+        }
     }
 
     fn refresh_routing(&mut self) {
@@ -270,8 +283,19 @@ impl Cluster {
     /// Puts a request in the queue of the instance that is to compute its prompt, or all it has to compute again.
     fn queue_prompt<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let chosen = self.choose_for_prompt(slot, host.now());
+        let hands_off = self.instances[chosen.index()].role == Role::Prefill;
+        self.table[slot].hands_off = hands_off;
+        self.queue_prompt_on(chosen, slot, host);
+    }
+
+    /// Puts a request in the queue of `chosen`.
+    pub(super) fn queue_prompt_on<H: Host>(
+        &mut self,
+        chosen: InstanceId,
+        slot: SlotId,
+        host: &mut H,
+    ) {
         let instance = &mut self.instances[chosen.index()];
-        instance.pending_tokens += u64::from(self.table[slot].to_compute);
         let pool = &self.pools[instance.pool.index()];
         let next = instance.enqueue(slot, &pool.queue, &mut self.table);
         // A short prompt may pass long ones that the cap keeps waiting.
@@ -356,10 +380,16 @@ impl Cluster {
             self.table.remove(slot);
         }
     }
+
+    /// Whether no request is in the cluster.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
 }
 
 /// The instances of all pools, and the lanes of their events.
-fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>) {
+fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>, usize) {
     let mut instances: Vec<Instance> = Vec::new();
     let mut lanes = Vec::new();
     let sharing = spec.transfer.sharing.as_ref();
@@ -375,6 +405,7 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
                 lanes.len(),
                 link,
                 prompt_block,
+                spec.roles.moves(),
             ));
             lanes.extend((0..concurrent(pool)).map(|stage| Lane::Stage(id, stage)));
         }
@@ -390,10 +421,14 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
             lanes.extend([Way::Out, Way::Into].map(|way| Lane::Copy(instance.id, way)));
         }
     }
+    let switch_lane = lanes.len();
+    if spec.roles.switch_time() > SimDuration::ZERO {
+        lanes.push(Lane::Switch);
+    }
     if sharing.is_some() {
         lanes.push(Lane::Fabric);
     }
-    (instances, lanes)
+    (instances, lanes, switch_lane)
 }
 
 fn new_instance(
@@ -403,13 +438,12 @@ fn new_instance(
     lane: usize,
     link: Link,
     prompt_block: Option<u32>,
+    moves: bool,
 ) -> Instance {
-    // Prefill instances hold prompts only.
-    let reserve = match spec.role {
-        Role::Prefill => KvReserve::Paged,
-        // What arrives there decodes.
-        Role::Decode if spec.kv.reserve == KvReserve::OracleAtDecode => KvReserve::Oracle,
-        Role::Both | Role::Decode => spec.kv.reserve,
+    let reserve = match (spec.role, spec.kv.reserve) {
+        // What arrives there decodes; where roles change, what has its prompt computed may stay.
+        (role, KvReserve::OracleAtDecode) if moves || role == Role::Decode => KvReserve::Oracle,
+        (_, reserve) => reserve,
     };
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
@@ -425,6 +459,9 @@ fn new_instance(
     Instance {
         id,
         pool,
+        role: spec.role,
+        role_since: SimTime::ZERO,
+        moving: false,
         lane,
         link_lane: 0,
         policy: spec.batch.build(),
@@ -437,6 +474,9 @@ fn new_instance(
         early: 0,
         assigned: 0,
         expected: 0,
+        placed: 0,
+        promised: 0,
+        wanted: 0,
         left_over: 0,
         stages: (0..concurrent(spec)).map(|_| stage()).collect(),
         prompts: usize::from(spec.multiplex.is_some()),
@@ -451,6 +491,7 @@ fn new_instance(
         prefilling: 0,
         handing_off: 0,
         pending_tokens: 0,
+        prompt_tokens: 0,
         link,
         copies: None,
         spare: Vec::new(),

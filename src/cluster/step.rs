@@ -181,8 +181,9 @@ impl Instance {
         self.prefilling += 1;
         let live = &table[slot];
         let held = live.held as u64 * self.prefix_unit;
-        let blocks = self.blocks_of(live, u64::from(live.to_compute)) - held;
-        self.take_blocks(blocks, host);
+        let blocks = self.prompt_blocks(live, u64::from(live.to_compute));
+        self.wanted -= blocks;
+        self.take_blocks(blocks - held, host);
         slot
     }
 
@@ -246,7 +247,7 @@ impl Instance {
         }
         let remaining = u32::try_from(remaining).expect("remaining output fits u32");
         live.emitted = live.record.output_tokens - remaining;
-        match (shop.pool.kv.preemption, shop.pool.role) {
+        match (shop.pool.kv.preemption, self.role) {
             (Preemption::Swap { bytes_per_sec }, _) => {
                 let bytes = context * shop.pool.kv.bytes_per_token;
                 self.swap_out(victim, context, bytes, bytes_per_sec, table, host);
@@ -261,7 +262,7 @@ impl Instance {
             }
             _ => {
                 self.preempt(victim, context, table, host);
-                self.pending_tokens += u64::from(table[victim].to_compute);
+                self.count_waiting(&table[victim]);
                 self.waiting.push_front(victim);
             }
         }

@@ -46,6 +46,10 @@ pub(super) struct Live {
     pub(super) last_chunk: u32,
     /// Blocks are reserved, or waited for, on its decode instance before its prompt is done.
     pub(super) early: bool,
+    /// It holds, or will hold, the blocks of its prompt only where that is computed, and cannot decode there.
+    pub(super) hands_off: bool,
+    /// A role rule chose its decode instance at arrival.
+    pub(super) placed: bool,
     /// Its decode instance was chosen at arrival, and its prompt is not done.
     pub(super) assigned: bool,
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
@@ -74,6 +78,15 @@ impl Live {
         }
     }
 
+    /// Tokens for which it is given KV blocks where its prompt is computed; see [`Live::reserved_tokens`].
+    pub(super) fn prompt_tokens(&self, reserve: KvReserve, context: u64) -> u64 {
+        if self.hands_off {
+            context
+        } else {
+            self.reserved_tokens(reserve, context)
+        }
+    }
+
     /// Tokens in its KV cache when it begins to decode after a hand-off. A decode instance that emits the first token computes
     /// the prompt's last token itself.
     pub(super) fn handed_over(&self, first_token: FirstToken) -> u32 {
@@ -90,6 +103,8 @@ pub(super) struct Table {
     rows: Vec<Live>,
     free: Vec<SlotId>,
     joins: u64,
+    /// Requests let go.
+    ended: u64,
     /// The shared starts of prompts, if the workload describes them.
     prefixes: Option<Arc<Prefixes>>,
 }
@@ -165,6 +180,8 @@ impl Table {
             kv_since: SimTime::NEVER,
             last_chunk: 0,
             early: false,
+            hands_off: false,
+            placed: false,
             assigned: false,
             held: 0,
             held_there: 0,
@@ -189,6 +206,17 @@ impl Table {
     /// Lets a request go; its row may be used again.
     pub(super) fn remove(&mut self, slot: SlotId) {
         self.free.push(slot);
+        self.ended += 1;
+    }
+
+    /// How many requests have been let go.
+    pub(super) const fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Whether no request is alive.
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.len() == self.rows.len()
     }
 
     /// The next number in the order of joining decode batches.

@@ -191,7 +191,12 @@ impl Cluster {
         }
         let source = &mut self.instances[from.index()];
         source.handing_off -= 1;
+        // Where sequences decode beside prompts: the level before blocks go is the one that stepping would have reached, and who
+        // waits for blocks may find them at the next step.
+        source.report_ended(host);
+        source.cut_run(host);
         source.give_up(slot, tokens, &mut self.table, host);
+        self.table[slot].hands_off = false;
         self.mark_dirty(from);
         host.observer().transfer_ended(now, from, to, journey.bytes);
         host.observer().transferred(&TransferFact {

@@ -196,6 +196,8 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         link_busy: per(seconds(book.sending), all),
         held_tokens: book.held_tokens,
         preemptions: book.preemptions,
+        role_switches: book.switches,
+        role_shares: book.roles.map(|ps| per(seconds(ps), all)),
         prefix: (book.prefix.prompt_tokens > 0).then_some(book.prefix),
     }
 }

@@ -25,6 +25,8 @@ pub struct Collector {
     pub(super) pools: Vec<PoolBook>,
     /// Pool of each instance, by id.
     pool_of: Vec<usize>,
+    /// Role of each instance and since when it has it; `None`: on its way to another.
+    roles: Vec<(Option<Role>, SimTime)>,
     /// Steps of each instance whose streams share a GPU; nothing for systems without.
     overlaps: Vec<Overlap>,
     /// Transfers in flight from each instance, and since when there is one.
@@ -72,6 +74,10 @@ pub(super) struct PoolBook {
     pub(super) sending: u128,
     pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
+    /// Role changes of its instances, to and from the mixed pool included.
+    pub(super) switches: u64,
+    /// Time of its instances as prefill, decode, mixed, and on the way to another role, in picoseconds.
+    pub(super) roles: [u128; 4],
     pub(super) bill: Bill,
     pub(super) prefix: PrefixHits,
 }
@@ -139,6 +145,10 @@ impl Collector {
         Self {
             config: *config,
             pools: system.pools.iter().map(PoolBook::new).collect(),
+            roles: pool_of
+                .iter()
+                .map(|&pool| (Some(system.pools[pool].role), SimTime::ZERO))
+                .collect(),
             overlaps: overlaps(system, pool_of.len()),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
             pool_of,
@@ -237,6 +247,19 @@ impl Collector {
         &mut self.pools[self.pool_of[instance.index()]]
     }
 
+    /// Books the time of an instance in its role up to `now`.
+    fn book_role(&mut self, instance: InstanceId, now: SimTime) {
+        let (role, since) = self.roles[instance.index()];
+        let span = self.clip(since, now);
+        let kind = match role {
+            Some(Role::Prefill) => 0,
+            Some(Role::Decode) => 1,
+            Some(Role::Both) => 2,
+            None => 3,
+        };
+        self.pool(instance).roles[kind] += span;
+    }
+
     /// The part of `start..end` inside the measured span, in picoseconds.
     fn clip(&self, start: SimTime, end: SimTime) -> u128 {
         let from = start.max(self.window_start);
@@ -299,6 +322,8 @@ impl PoolBook {
             sending: 0,
             held_tokens: 0,
             preemptions: 0,
+            switches: 0,
+            roles: [0; 4],
             bill: spec.bill,
             prefix: PrefixHits::default(),
         }
@@ -487,6 +512,14 @@ impl Observer for Collector {
         }
     }
 
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        self.book_role(instance, now);
+        self.roles[instance.index()] = (role, now);
+        if role.is_some() && now >= self.window_start {
+            self.pool(instance).switches += 1;
+        }
+    }
+
     fn next_sample(&self) -> SimTime {
         self.series.next()
     }
@@ -505,6 +538,9 @@ impl Observer for Collector {
     fn finished(&mut self, now: SimTime) {
         self.end = now;
         self.sojourn.finish(now);
+        for instance in 0..self.roles.len() {
+            self.book_role(InstanceId::new(instance), now);
+        }
     }
 }
 

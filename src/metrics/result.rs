@@ -131,6 +131,10 @@ pub struct PoolMetrics {
     pub held_tokens: u64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
+    /// Role changes of its instances in the measured span, into and out of the mixed pool included.
+    pub role_switches: u64,
+    /// Share of its instances' time as prefill, decode and mixed instances, and on the way to another role.
+    pub role_shares: [f64; 4],
     /// What measured prompts found in the prefix caches of its instances; none where no cache was asked.
     pub prefix: Option<PrefixHits>,
 }

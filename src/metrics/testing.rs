@@ -8,7 +8,7 @@ use rand::RngExt as _;
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
     Bill, FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
-    Reservation, Role, RunClock, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    Reservation, Role, RoleRule, RunClock, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
 use crate::latency::{DecodeCurve, LatencyModel, Stage, StepShape};
@@ -117,6 +117,7 @@ pub(crate) fn system() -> SystemSpec {
             pool(Role::Prefill, "prefill", BatchRule::PrefillFirst),
             pool(Role::Decode, "decode", BatchRule::PrefillFirst),
         ],
+        roles: RoleRule::Fixed,
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
         skip: SkipPrefill::default(),

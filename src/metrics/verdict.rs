@@ -471,6 +471,8 @@ mod tests {
             link_busy,
             held_tokens: 0,
             preemptions: 0,
+            role_switches: 0,
+            role_shares: [0.0; 4],
             prefix: None,
         }
     }

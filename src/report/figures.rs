@@ -50,7 +50,7 @@ const LATENCIES: [Figure; 24] = latency! {
 };
 
 /// Shares, rates and counts.
-const OTHERS: [Figure; 23] = [
+const OTHERS: [Figure; 24] = [
     figure("attainment", |m| m.attainment.and_then(|a| a.share())),
     figure("attainment_ttft", |m| {
         m.attainment.and_then(|a| share(a.ttft_met, a.of))
@@ -81,6 +81,7 @@ const OTHERS: [Figure; 23] = [
     figure("busy_share", busy_share),
     figure("kv_peak_share", kv_peak_share),
     figure("mean_in_system", |m| Some(m.little.mean_in_system)),
+    figure("role_switches", role_switches),
     figure("gpu_cached_share", |m| prefix_share(m, |p| p.gpu_tokens)),
     figure("cpu_cached_share", |m| prefix_share(m, |p| p.cpu_tokens)),
     figure("gpu_hours", |m| Some(m.cost.gpu_hours)),
@@ -154,6 +155,11 @@ fn kv_peak_share(m: &RunMetrics) -> Option<f64> {
         .iter()
         .filter_map(|p| share(p.kv_peak_blocks, p.kv_capacity_blocks?))
         .max_by(f64::total_cmp)
+}
+
+/// Role changes of all instances.
+fn role_switches(m: &RunMetrics) -> Option<f64> {
+    Some(m.pools.iter().map(|p| p.role_switches as f64).sum())
 }
 
 /// Every figure, in the order of the columns.

@@ -163,7 +163,7 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
 
 /// Columns of `pools.csv`; shares are of the measured span. `held_tokens` did not travel, as prefix caches of decode instances had them;
 /// the last three are empty where no prefix cache was asked.
-const POOL_COLUMNS: [&str; 25] = [
+const POOL_COLUMNS: [&str; 30] = [
     "system",
     "axis",
     "axis_value",
@@ -185,6 +185,11 @@ const POOL_COLUMNS: [&str; 25] = [
     "kv_peak_blocks",
     "kv_capacity_blocks",
     "preemptions",
+    "role_switches",
+    "prefill_role_share",
+    "decode_role_share",
+    "mixed_role_share",
+    "switching_share",
     "mean_prefill_batch",
     "prompt_tokens",
     "gpu_cached_tokens",
@@ -224,6 +229,10 @@ pub(super) fn write_pools(path: &Path, report: &Report) -> Result<(), Error> {
             let capacity = pool.kv_capacity_blocks;
             row.text(&capacity.map_or_else(String::new, |blocks| blocks.to_string()));
             row.count(pool.preemptions);
+            row.count(pool.role_switches);
+            for share in pool.role_shares {
+                row.number(Some(share));
+            }
             row.number(pool.mean_prefill_batch);
             let hits = pool.prefix;
             for tokens in [

@@ -284,6 +284,15 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
     add("time in a step, by pool", &|p| busy_cell(report, p));
+    add("role switches per run", &|p| {
+        let switches = p.mean("role_switches").unwrap_or(0.0);
+        if switches > 0.0 {
+            digits(switches)
+        } else {
+            String::new()
+        }
+    });
+    add("time as P, D, mixed, by pool", &|p| roles_cell(report, p));
     add("busiest link (means)", &|p| links::busiest(report, p));
     add("KV peak, fullest instance", &|p| {
         p.mean("kv_peak_share").map_or_else(String::new, percent)
@@ -374,6 +383,30 @@ fn busy_cell(report: &Report, p: &Pooled) -> String {
         })
         .collect();
     cells.join(", ")
+}
+
+/// What the instances of each pool did, where any changed its role: mean over seeds, roles of at least half a percent.
+fn roles_cell(report: &Report, p: &Pooled) -> String {
+    let runs = report.runs_of(p.system, p.point);
+    if p.mean("role_switches")
+        .is_none_or(|switches| switches <= 0.0)
+    {
+        return String::new();
+    }
+    let pools = runs.first().map_or(0, |run| run.metrics.pools.len());
+    let cells = (0..pools).map(|i| {
+        let shares = ["P", "D", "mixed", "moving"].into_iter().enumerate();
+        let shares = shares.filter_map(|(role, word)| {
+            let of_runs = runs
+                .iter()
+                .map(|run| run.metrics.pools[i].role_shares[role]);
+            let mean = of_runs.sum::<f64>() / runs.len() as f64;
+            (mean >= 0.005).then(|| format!("{:.0}\u{a0}%\u{a0}{word}", 100.0 * mean))
+        });
+        let name = &runs[0].metrics.pools[i].name;
+        format!("{name}: {}", shares.collect::<Vec<_>>().join(" "))
+    });
+    cells.collect::<Vec<_>>().join(", ")
 }
 
 /// Shares of the prompt tokens that prefix caches held: on the GPUs, and in CPU tiers where these gave any.

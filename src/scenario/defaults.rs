@@ -12,6 +12,7 @@ use super::schema::{
     BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Reservation, RouterKind,
     Scenario, System, Transfer, Tuning, WordOr,
 };
+use crate::cluster::MixedPoolRule;
 use crate::latency::compose::Formats;
 use crate::model::{KvDtype, ModelSpec};
 use crate::{hardware, latency, model};
@@ -109,7 +110,7 @@ impl Filler<'_> {
     }
 
     fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
-        let disaggregated = system.policy == Policy::Disaggregated;
+        let disaggregated = system.policy.splits();
         self.tuning(path, system, engine);
         let model = system.model.as_deref().or(scenario.model.as_deref());
         let spec = model.and_then(|name| model::model(name).ok());
@@ -124,10 +125,13 @@ impl Filler<'_> {
                 FirstToken::Decode => "decode",
             };
             self.default(&format!("{path}.first_token"), word);
-            self.default(&format!("{path}.reservation"), "at_handoff");
-            let early = system.reservation == Some(Reservation::Early);
-            let chosen = if early { "arrival" } else { "handoff" };
-            self.default(&format!("{path}.decode_choice"), chosen);
+            if system.policy != Policy::MixedPool {
+                self.default(&format!("{path}.reservation"), "at_handoff");
+                let early = system.reservation == Some(Reservation::Early);
+                let chosen = if early { "arrival" } else { "handoff" };
+                self.default(&format!("{path}.decode_choice"), chosen);
+            }
+            self.roles(&format!("{path}.roles"), system);
             if let Some(transfer) = &system.transfer {
                 self.transfer(&format!("{path}.transfer"), transfer);
             }
@@ -181,7 +185,9 @@ impl Filler<'_> {
             ("decode", engine.routers[1]),
         ];
         let count = match system.policy {
-            Policy::Disaggregated => 2,
+            Policy::Disaggregated | Policy::Dynamic => 2,
+            // It has a rule of its own.
+            Policy::MixedPool => 0,
             Policy::Static | Policy::Colocated | Policy::Chunked | Policy::Multiplexed => 1,
         };
         for (phase, rule) in &phases[..count] {
@@ -242,6 +248,36 @@ impl Filler<'_> {
             (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path, engine),
             (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path, engine),
             (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path, engine),
+            _ => {}
+        }
+    }
+
+    /// Writes the thresholds of a rule that changes roles.
+    fn roles(&mut self, path: &str, system: &System) {
+        match system.policy {
+            Policy::MixedPool => {
+                let rule = MixedPoolRule::SPLITWISE;
+                self.default(&format!("{path}.prompt_tokens"), rule.prompt_tokens);
+                self.default(&format!("{path}.kv_share"), rule.kv_share);
+            }
+            Policy::Dynamic => {
+                let keys = system.roles.as_ref();
+                let sequences = keys.is_some_and(|keys| keys.decode_sequences.is_some());
+                let decode = if sequences {
+                    ("decode_sequences", 32.0, 128.0)
+                } else {
+                    ("decode_kv", 0.5, 0.9)
+                };
+                for (key, low, high) in [("prefill_queue", 1024.0, 8192.0), decode] {
+                    self.default(&format!("{path}.{key}.low"), low);
+                    self.default(&format!("{path}.{key}.high"), high);
+                }
+                for role in ["prefill", "decode"] {
+                    self.default(&format!("{path}.at_least.{role}"), 1);
+                }
+                self.default(&format!("{path}.dwell"), "10 s");
+                self.default(&format!("{path}.switch_time"), "0 s");
+            }
             _ => {}
         }
     }
@@ -372,7 +408,11 @@ impl Filler<'_> {
             Policy::Multiplexed => {
                 system.chunk_budget.is_none() && !every_pool_has(|p| p.chunk_budget.is_some())
             }
-            Policy::Static | Policy::Colocated | Policy::Disaggregated => true,
+            Policy::Static
+            | Policy::Colocated
+            | Policy::Disaggregated
+            | Policy::MixedPool
+            | Policy::Dynamic => true,
         };
         if whole && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);

@@ -125,6 +125,10 @@ pub fn simulate_from<S: Source, O: Observer>(
         if arrival < engine.now {
             return Err(Error::Unordered(inlet.count));
         }
+        if arrival == SimTime::NEVER && cluster.is_empty() {
+            // What may be pending, an instance that is taking another role, is of no interest any more.
+            break false;
+        }
         let at = engine.calendar.next().0.min(arrival);
         sample_until(&mut engine, &cluster, at.min(horizon), &mut samples);
         if at == SimTime::NEVER || at > horizon {

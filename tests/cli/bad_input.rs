@@ -3,7 +3,7 @@
 use crate::support::{SMALL, Scratch};
 
 /// Runs the small scenario with one override and expects a refusal with these pieces.
-fn refused(set: &str, pieces: &[&str]) {
+pub(crate) fn refused(set: &str, pieces: &[&str]) {
     let scratch = Scratch::new();
     scratch
         .pdsim(&["run", "s.yaml", "--set", set])

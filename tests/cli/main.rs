@@ -13,6 +13,7 @@ mod models;
 mod multiplexed;
 mod profiles;
 mod resolved;
+mod roles;
 mod run;
 mod scenarios;
 mod step_times;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{RequestRecord, RunClock, TransferFact};
+use pdsim::cluster::{RequestRecord, Role, RunClock, TransferFact};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Error, Gaps, Observer, PoolSample, StepFact};
 use pdsim::units::{FINE_BITS, SimDuration, SimTime};
@@ -35,6 +35,7 @@ pub(crate) struct Facts {
     /// The whole way of each transfer, in the order in which they ended.
     pub(crate) ways: Vec<TransferFact>,
     pub(crate) preemptions: Vec<(SimTime, InstanceId, RequestId)>,
+    pub(crate) roles: Vec<(SimTime, InstanceId, Option<Role>)>,
     /// Requests that the client held back, and for how long.
     pub(crate) held_back: Vec<(RequestId, SimDuration)>,
     /// Most KV blocks in use at a time.
@@ -76,6 +77,7 @@ impl Facts {
         differ("record", &self.records, &other.records)
             .or_else(|| differ("end", &[&self.end], &[&other.end]))
             .or_else(|| differ("preemption", &self.preemptions, &other.preemptions))
+            .or_else(|| differ("role", &self.roles, &other.roles))
             .or_else(|| differ("client's wait", &self.held_back, &other.held_back))
             .or_else(|| differ("transfer", &self.transfers, &other.transfers))
             .or_else(|| differ("way", &self.ways, &other.ways))
@@ -135,6 +137,10 @@ impl Observer for Facts {
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         self.preemptions.push((now, instance, id));
+    }
+
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        self.roles.push((now, instance, role));
     }
 
     fn held_back(&mut self, id: RequestId, wait: SimDuration) {

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use pdsim::cluster::{
     Bill, CpuTier, FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption,
-    QueueOrder, QueueRule, Reservation, Role, Sharing, SkipPrefill, Staging, StepLimits,
+    QueueOrder, QueueRule, Reservation, Role, RoleRule, Sharing, SkipPrefill, Staging, StepLimits,
     SystemSpec, TransferMode, TransferSpec,
 };
 use pdsim::hardware::gpu;
@@ -79,12 +79,23 @@ const RULES: [BatchRule; 6] = [
 impl Scenario {
     /// The scenario of `seed`.
     pub(crate) fn random(seed: u64) -> Self {
+        let scenario = Self::one_stream(seed);
+        // Drawn from a stream of its own.
+        if Pick::new(seed, "multiplexed or not").chance(30) {
+            return scenario.clone().multiplexed(seed).unwrap_or(scenario);
+        }
+        scenario
+    }
+
+    /// The same without streams that share GPUs.
+    pub(crate) fn one_stream(seed: u64) -> Self {
         let pick = &mut Pick::new(seed, "scenario");
         let times = pick.of(&[Times::Round, Times::Odd]);
         let requests = requests(pick, times);
         let spec = SystemSpec {
             name: format!("scenario-{seed}"),
             pools: pools(pick, times, &requests),
+            roles: RoleRule::Fixed,
             prefill_router: pick.of(&ROUTERS),
             decode_router: pick.of(&ROUTERS),
             skip: SkipPrefill {
@@ -124,10 +135,6 @@ impl Scenario {
         };
         scenario.choose_early(seed);
         scenario.add_sessions(seed);
-        // Drawn from a stream of its own.
-        if Pick::new(seed, "multiplexed or not").chance(30) {
-            return scenario.clone().multiplexed(seed).unwrap_or(scenario);
-        }
         scenario
     }
 

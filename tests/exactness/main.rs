@@ -12,8 +12,11 @@ mod facts;
 #[path = "../common/model.rs"]
 mod model;
 mod modes;
+mod moving;
 #[path = "../common/pick.rs"]
 mod pick;
+#[path = "../common/roles.rs"]
+mod roles;
 #[path = "../common/scenario.rs"]
 mod scenario;
 #[path = "../common/shrink.rs"]

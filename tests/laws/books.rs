@@ -20,6 +20,10 @@ pub(crate) struct Books {
     horizon: Option<SimTime>,
     /// Requests may wait for decode blocks before they are routed.
     early: bool,
+    /// Instances change roles.
+    moving: bool,
+    /// Instances on their way to another role.
+    switching: Vec<InstanceId>,
     inside: BTreeMap<RequestId, RequestSpec>,
     pub(crate) records: Vec<RequestRecord>,
     held: BTreeMap<InstanceId, u64>,
@@ -53,6 +57,8 @@ impl Books {
             now: SimTime::ZERO,
             horizon,
             early: spec.reservation == Reservation::Early,
+            moving: spec.roles.moves(),
+            switching: Vec::new(),
             inside: BTreeMap::new(),
             records: Vec::new(),
             held: BTreeMap::new(),
@@ -136,7 +142,9 @@ impl Books {
             .prefill_instance
             .expect("L3: a request that is done was computed somewhere");
         let (role, ..) = self.instances[on.index()];
-        let travels = role == Role::Prefill && r.decode_instance.is_some();
+        let travels = r.decode_instance.is_some_and(|decode| decode != on);
+        let by_role = role == Role::Prefill && r.decode_instance.is_some();
+        assert!(self.moving || travels == by_role, "L3: {r:?}");
         assert_eq!(travels, r.transfer_start != SimTime::NEVER, "L3: {r:?}");
         assert_eq!(travels, r.transfer_end != SimTime::NEVER, "L3: {r:?}");
         assert!(
@@ -155,7 +163,7 @@ impl Books {
         if gaps > 0 {
             let (role, ..) =
                 self.instances[r.decode_instance.expect("L3: it decoded somewhere").index()];
-            assert!(role != Role::Prefill, "L3: {r:?}");
+            assert!(self.moving || role != Role::Prefill, "L3: {r:?}");
             assert!(
                 r.decode_start != SimTime::NEVER && r.decode_start < r.last_token,
                 "L3: {r:?}"
@@ -253,7 +261,11 @@ impl Observer for Books {
         self.tick(now);
         self.transfers.0 += 1;
         let roles = (self.instances[from.index()].0, self.instances[to.index()].0);
-        assert_eq!(roles, (Role::Prefill, Role::Decode), "L5");
+        assert!(
+            self.moving || roles == (Role::Prefill, Role::Decode),
+            "L5: {roles:?}"
+        );
+        assert_ne!(from, to, "L5");
         *self.flying.entry((from, to, bytes)).or_default() += 1;
         let push = self.mode == TransferMode::Push;
         let posted = |key: &&(InstanceId, InstanceId, u64)| {
@@ -305,10 +317,21 @@ impl Observer for Books {
             "L1: {id} preempted after its end"
         );
         assert!(
-            self.instances[instance.index()].0 != Role::Prefill,
+            self.moving || self.instances[instance.index()].0 != Role::Prefill,
             "only decodes are preempted"
         );
         *self.preempted.entry(id).or_default() += 1;
+    }
+
+    fn role_changed(&mut self, now: SimTime, instance: InstanceId, role: Option<Role>) {
+        self.tick(now);
+        assert!(self.moving, "only a rule changes roles");
+        let before = self.switching.len();
+        self.switching.retain(|&other| other != instance);
+        if role.is_none() {
+            assert_eq!(before, 0, "one instance switches at a time");
+            self.switching.push(instance);
+        }
     }
 
     fn next_sample(&self) -> SimTime {

@@ -23,10 +23,10 @@ impl Observer for Steps {
     }
 }
 
-type Span = (SimTime, SimTime);
+pub(crate) type Span = (SimTime, SimTime);
 
 /// Overlapping and touching spans joined, empty ones dropped.
-fn union(mut spans: Vec<Span>) -> Vec<Span> {
+pub(crate) fn union(mut spans: Vec<Span>) -> Vec<Span> {
     spans.retain(|(from, to)| from < to);
     spans.sort_unstable();
     let mut joined: Vec<Span> = Vec::new();
@@ -40,7 +40,7 @@ fn union(mut spans: Vec<Span>) -> Vec<Span> {
 }
 
 /// The parts of `spans` (a union) outside `cover` (a union).
-fn outside(spans: &[Span], cover: &[Span]) -> Vec<Span> {
+pub(crate) fn outside(spans: &[Span], cover: &[Span]) -> Vec<Span> {
     let mut left = Vec::new();
     for &(start, to) in spans {
         let mut from = start;
@@ -51,6 +51,18 @@ fn outside(spans: &[Span], cover: &[Span]) -> Vec<Span> {
         left.push((from, to));
     }
     union(left)
+}
+
+/// The records and steps of a run.
+pub(crate) fn steps_of(
+    scenario: &Scenario,
+    fast_forward: bool,
+) -> (Vec<RequestRecord>, Vec<StepFact>) {
+    let spec = scenario.spec_with(fast_forward);
+    let mut steps = Steps::default();
+    let requests = scenario.requests.iter().copied();
+    simulate(&spec, requests, Options::default(), &mut steps).unwrap();
+    (steps.records, steps.facts)
 }
 
 /// When an instance has a request that is its to move, and when something else may hold all of those back.
@@ -107,14 +119,8 @@ fn l6_no_instance_idles_with_runnable_work() {
             }
         }
         let spec = scenario.spec_with(seed % 2 == 0);
-        let mut steps = Steps::default();
-        simulate(
-            &spec,
-            scenario.requests.iter().copied(),
-            Options::default(),
-            &mut steps,
-        )
-        .unwrap();
+        let (records, facts) = steps_of(&scenario, seed % 2 == 0);
+        let steps = Steps { facts, records };
         let pools = spec
             .pools
             .iter()

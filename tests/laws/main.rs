@@ -19,11 +19,14 @@ mod labels;
 mod little;
 #[path = "../common/model.rs"]
 mod model;
+#[path = "../common/roles.rs"]
+mod moving;
 mod nixl;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
 mod queues;
+mod roles;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;

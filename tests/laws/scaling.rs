@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{Overlap, Preemption, QueueOrder, RequestRecord};
+use pdsim::cluster::{Overlap, Preemption, QueueOrder, RequestRecord, RoleRule};
 use pdsim::latency::{DecodeCurve, LatencyModel, Segment, Stage, StepShape};
 use pdsim::units::{FINE_BITS, Fine, SimDuration, SimTime};
 
@@ -64,6 +64,10 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     for request in &mut slow.requests {
         request.arrival = SimTime::from_ps(request.arrival.as_ps() * factor);
     }
+    if let RoleRule::Dynamic(rule) = &mut slow.spec.roles {
+        rule.dwell = rule.dwell * factor;
+        rule.switch_time = rule.switch_time * factor;
+    }
     let transfer = &mut slow.spec.transfer;
     transfer.base = transfer.base * factor;
     transfer.per_block = transfer.per_block * factor;
@@ -115,8 +119,9 @@ fn stretched(record: &RequestRecord, factor: u64) -> RequestRecord {
 
 #[test]
 fn l10_slowing_everything_down_stretches_every_instant() {
-    for seed in 8_000_000..8_000_300 {
-        let scenario = Scenario::random(seed);
+    let still = (8_000_000..8_000_300).map(Scenario::random);
+    let moving = (8_100_000..8_100_200).map(Scenario::moving);
+    for (seed, scenario) in still.chain(moving).enumerate() {
         let base = Facts::of(&slowed(&scenario, 1), true, None);
         for factor in [2, 8] {
             let slow = Facts::of(&slowed(&scenario, factor), true, None);

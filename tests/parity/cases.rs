@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pdsim::cluster::{
     Bill, FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
-    Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    Reservation, Role, RoleRule, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -130,6 +130,7 @@ fn system(config: &Value, fast_forward: bool) -> SystemSpec {
     SystemSpec {
         name: config["name"].as_str().unwrap().to_owned(),
         pools,
+        roles: RoleRule::Fixed,
         prefill_router: RouterRule::LeastQueued,
         decode_router: RouterRule::LeastQueued,
         skip: SkipPrefill::default(),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use pdsim::cluster::{
     Bill, FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role,
-    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    RoleRule, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -96,6 +96,7 @@ fn times(pools: &[PoolSpec]) -> [(f64, f64); 3] {
         let spec = SystemSpec {
             name: "small".to_owned(),
             pools: pools.to_vec(),
+            roles: RoleRule::Fixed,
             prefill_router: RouterRule::LeastQueued,
             decode_router: RouterRule::LeastQueued,
             skip: SkipPrefill::default(),

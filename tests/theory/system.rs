@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pdsim::cluster::{
     Bill, FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role,
-    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    RoleRule, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
@@ -108,6 +108,7 @@ pub(crate) fn system(pools: Vec<PoolSpec>, bytes_per_sec: f64) -> SystemSpec {
     SystemSpec {
         name: "queue".to_owned(),
         pools,
+        roles: RoleRule::Fixed,
         prefill_router: RouterRule::RoundRobin,
         decode_router: RouterRule::RoundRobin,
         skip: SkipPrefill::default(),

@@ -5,7 +5,7 @@ use crate::cluster::{
 };
 use crate::hardware::{self, GpuSpec};
 use crate::latency::calibrated;
-use crate::scenario::schema::{self, Policy, Pool, System, Tuning};
+use crate::scenario::schema::{self, Pool, System, Tuning};
 
 use super::Builder;
 use super::pool::PoolContext;
@@ -149,7 +149,7 @@ impl Builder<'_> {
             return SkipPrefill::default();
         };
         let path = format!("{path}.skip_prefill");
-        self.require(system.policy == Policy::Disaggregated, &path, || {
+        self.require(system.policy.splits(), &path, || {
             "is for disaggregated systems only; remove it".to_owned()
         });
         self.require(
@@ -196,7 +196,7 @@ impl Builder<'_> {
 
     /// When decode blocks are reserved.
     pub(super) fn reservation(&mut self, path: &str, system: &System) -> Reservation {
-        let only = system.policy == Policy::Disaggregated || system.reservation.is_none();
+        let only = system.policy.splits() || system.reservation.is_none();
         self.require(only, &format!("{path}.reservation"), || {
             "is for disaggregated systems only; remove it".to_owned()
         });
@@ -208,7 +208,7 @@ impl Builder<'_> {
              blocks, and those that have decode blocks would wait for prefill memory, for ever; write `at_handoff`, or another preemption"
                 .to_owned()
         });
-        let only = system.policy == Policy::Disaggregated || system.decode_choice.is_none();
+        let only = system.policy.splits() || system.decode_choice.is_none();
         let key = format!("{path}.decode_choice");
         self.require(only, &key, || {
             "is for disaggregated systems only; remove it".to_owned()

@@ -9,6 +9,7 @@ mod multiplex;
 mod network;
 mod pool;
 mod queue;
+mod roles;
 mod router;
 mod staging;
 mod system;

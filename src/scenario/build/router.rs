@@ -3,7 +3,7 @@
 use crate::cluster::{Role, SystemSpec};
 use crate::policy::router::{LoadPenalty, RouterRule};
 use crate::scenario::problem::did_you_mean;
-use crate::scenario::schema::{Affinity, Penalty, Policy, RouterKind, System, WordOr};
+use crate::scenario::schema::{Affinity, Penalty, RouterKind, System, WordOr};
 use crate::workload::{RequestSpec, Workload};
 
 use super::Builder;
@@ -43,7 +43,7 @@ impl Builder<'_> {
                 (rule, rule)
             }
             Some(WordOr::Map(pair)) => {
-                if system.policy != Policy::Disaggregated && pair.decode.is_some() {
+                if !system.policy.splits() && pair.decode.is_some() {
                     self.wrong(
                         &format!("{path}.decode"),
                         "is for disaggregated systems only; remove it",

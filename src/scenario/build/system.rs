@@ -40,6 +40,7 @@ impl Builder<'_> {
         let queue = self.queue(&path, system);
         let reservation = self.reservation(&path, system);
         let skip = self.skip_prefill(&path, system);
+        let roles = self.role_rule(&path, system);
         let split = self.split(&path, system);
         self.same_kv_format(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
@@ -59,9 +60,12 @@ impl Builder<'_> {
             });
             built.collect::<Vec<Option<PoolSpec>>>()
         });
+        let pools: Vec<PoolSpec> = pools?.into_iter().collect::<Option<_>>()?;
+        self.check_exchange(&path, &roles, &pools);
         Some(SystemSpec {
             name: name.to_owned(),
-            pools: pools?.into_iter().collect::<Option<_>>()?,
+            pools,
+            roles,
             prefill_router: prefill_router?,
             decode_router: decode_router?,
             skip,
@@ -122,18 +126,18 @@ impl Builder<'_> {
         path: &str,
         system: &'s System,
     ) -> Option<Vec<(&'static str, &'static str, Role, &'s Pool)>> {
+        const SPLIT: &[(&str, &str, Role)] = &[
+            ("prefill", "prefill", Role::Prefill),
+            ("decode", "decode", Role::Decode),
+        ];
         let (name, wanted): (&str, &[(&str, &str, Role)]) = match system.policy {
             Policy::Static => ("static", &[("pool", "static", Role::Both)]),
             Policy::Colocated => ("colocated", &[("pool", "colocated", Role::Both)]),
             Policy::Chunked => ("chunked", &[("pool", "chunked", Role::Both)]),
             Policy::Multiplexed => ("multiplexed", &[("pool", "multiplexed", Role::Both)]),
-            Policy::Disaggregated => (
-                "disaggregated",
-                &[
-                    ("prefill", "prefill", Role::Prefill),
-                    ("decode", "decode", Role::Decode),
-                ],
-            ),
+            Policy::Disaggregated => ("disaggregated", SPLIT),
+            Policy::MixedPool => ("mixed_pool", SPLIT),
+            Policy::Dynamic => ("dynamic", SPLIT),
         };
         let mut found = Vec::new();
         for (key, pool) in defaults::pools(system) {

@@ -3,7 +3,7 @@
 use crate::cluster::{Overlap, TransferMode, TransferSpec};
 use crate::hardware::{self, GpuSpec, Link, LinkKind};
 use crate::model::{Attention, ModelSpec};
-use crate::scenario::schema::{self, Policy, Pool, System, Transfer, WordOr};
+use crate::scenario::schema::{self, Pool, System, Transfer, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
@@ -28,7 +28,7 @@ impl Builder<'_> {
         model: Option<&ModelSpec>,
     ) -> Option<TransferSpec> {
         let key = format!("{path}.transfer");
-        if system.policy != Policy::Disaggregated {
+        if !system.policy.splits() {
             let only = "is for disaggregated systems only; remove it";
             self.require(system.transfer.is_none(), &key, || only.to_owned());
             self.require(

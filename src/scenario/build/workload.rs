@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cluster::SystemSpec;
+use crate::cluster::{Role, SystemSpec};
 use crate::scenario::problem::{Problem, did_you_mean};
 use crate::scenario::schema::{self, Limit, WordOr};
 use crate::units::SimDuration;
@@ -331,9 +331,14 @@ impl Builder<'_> {
                 let Some(blocks) = pool.kv.blocks else {
                     continue;
                 };
-                let needs = |request: &RequestSpec| {
-                    pool.kv.blocks_at_longest(pool.role, request, returning)
+                // Where roles change, a request may stay where its prompt was computed.
+                let role = if system.roles.moves() {
+                    Role::Both
+                } else {
+                    pool.role
                 };
+                let needs =
+                    |request: &RequestSpec| pool.kv.blocks_at_longest(role, request, returning);
                 let too_long = sample
                     .iter()
                     .filter(|request| needs(request) > blocks)

@@ -8,6 +8,7 @@ mod dtype;
 mod kv;
 mod multiplex;
 mod queue;
+mod roles;
 mod router;
 mod system;
 mod transfer;
@@ -18,6 +19,7 @@ pub use dtype::{KvFormat, Weights};
 pub use kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 pub use multiplex::{IdleSms, Multiplex};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use roles::{AtLeast, Marks, Roles};
 pub use router::{Affinity, Penalty, RouterKind, RouterPair};
 pub use system::{
     BatchKind, CalibratedLatency, FirstToken, FixedLatency, LatencyKind, Policy, PolynomialLatency,

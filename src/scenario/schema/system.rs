@@ -6,6 +6,7 @@ use super::dtype::{KvFormat, Weights};
 use super::kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 use super::multiplex::Multiplex;
 use super::queue::{LongPrompts, QueueKind};
+use super::roles::Roles;
 use super::router::RouterPair;
 use super::transfer::Transfer;
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
@@ -23,8 +24,26 @@ pub enum Policy {
     Chunked,
     /// Prefill and decode on pools of their own.
     Disaggregated,
+    /// The same, with a mixed pool that takes instances of a side without room.
+    MixedPool,
+    /// The same, with instances that switch sides when queues ask for it.
+    Dynamic,
     /// Prefill and decode at the same time on the same GPUs, each on part of the SMs.
     Multiplexed,
+}
+
+impl Policy {
+    /// Whether there are a prefill and a decode pool, between which KV caches travel.
+    #[must_use]
+    pub const fn splits(self) -> bool {
+        matches!(self, Self::Disaggregated | Self::MixedPool | Self::Dynamic)
+    }
+
+    /// Whether instances change roles.
+    #[must_use]
+    pub const fn moves(self) -> bool {
+        matches!(self, Self::MixedPool | Self::Dynamic)
+    }
 }
 
 /// How the steps of a pool are formed.
@@ -147,6 +166,8 @@ tuned! {
         pub multiplex: Option<Multiplex>,
         /// How KV caches travel.
         pub transfer: Option<Transfer>,
+        /// When instances change roles.
+        pub roles: Option<Roles>,
         /// Which prompts do not use the prefill pool.
         pub skip_prefill: Option<SkipPrefill>,
         /// When decode blocks are reserved, when the KV cache travels.
