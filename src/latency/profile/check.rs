@@ -10,7 +10,8 @@ use crate::latency::kernels::Timed;
 /// of the work; never below the roofline.
 #[must_use]
 pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
-    let (clamped, inside) = surface.grid.clamp(point);
+    let at = surface.layout.coordinates(point);
+    let (clamped, inside) = surface.grid.clamp(&at);
     let on_grid = &clamped[..surface.grid.axes().len()];
     let seconds = surface.grid.at(on_grid);
     let roofline = roofline_seconds(surface.kind, point, gpu);
@@ -19,14 +20,23 @@ pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
     // and never decrease. Below the grid the nearest point holds: less work is not measured to be faster.
     let growth: f64 = on_grid
         .iter()
-        .zip(point)
+        .zip(at)
         .enumerate()
-        .map(|(axis, (edge, x))| (x / edge).max(1.0).powi(surface.kind.growth(axis)))
+        .map(|(axis, (edge, x))| (x / edge).max(1.0).powi(surface.layout.growth(axis)))
         .product();
     Timed {
         seconds: (seconds * growth).max(roofline) + routing,
         measured: inside,
     }
+}
+
+/// The time a benchmark like that of the samples would report: [`predict`], and what its host added.
+#[must_use]
+pub fn as_timed(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> f64 {
+    let seconds = predict(surface, point, gpu).seconds;
+    surface
+        .unaligned
+        .map_or(seconds, |u| u.as_timed(point[0], seconds))
 }
 
 /// Relative errors, as shares, of predictions against samples.
@@ -101,11 +111,11 @@ pub fn check(
         };
         let mut signed: Vec<f64> = of_kind
             .iter()
-            .map(|s| predict(surface, &s.point, gpu).seconds / s.seconds - 1.0)
+            .map(|s| as_timed(surface, &s.point, gpu) / s.seconds - 1.0)
             .collect();
         let outside = of_kind
             .iter()
-            .filter(|s| !surface.grid.clamp(&s.point).1)
+            .filter(|s| !predict(surface, &s.point, gpu).measured)
             .count();
         let error = figures(signed.iter().map(|e| e.abs()).collect());
         signed.sort_by(f64::total_cmp);

@@ -9,13 +9,15 @@ mod check;
 mod error;
 mod fit;
 mod grid;
+mod layout;
 pub mod samples;
 mod section;
 mod shapes;
 mod solver;
+mod unaligned;
 mod write;
 
-pub use check::{Checked, check, predict};
+pub use check::{Checked, as_timed, check, predict};
 pub use error::ProfileError;
 pub use fit::{FitReport, fit};
 pub use grid::{Axis, Grid};
@@ -25,4 +27,5 @@ pub use shapes::{
     Point, SurfaceKind, collective_point, decode_point, experts_point, gemm_point, latent_point,
     prefill_point, roofline_seconds, routing_seconds,
 };
+pub use unaligned::Unaligned;
 pub use write::profile_yaml;

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ProfileError;
 use super::grid::{Axis, Grid};
+use super::layout::Layout;
 use super::shapes::SurfaceKind;
+use super::unaligned::Unaligned;
 
 /// Relative errors in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -36,11 +38,15 @@ pub struct SurfaceError {
 pub struct Surface {
     /// What it times.
     pub kind: SurfaceKind,
+    /// Where points lie on the grid.
+    pub(super) layout: &'static Layout,
     /// Times.
     pub grid: Grid,
     /// How often the inputs of all visits of a group of ranks are moved besides, for experts; see
     /// [`super::routing_seconds`].
     pub routing_passes: f64,
+    /// What the host of the benchmark added where m is not aligned.
+    pub unaligned: Option<Unaligned>,
     /// Samples it was fitted to.
     pub samples: usize,
     /// Cross-validated errors.
@@ -59,6 +65,8 @@ struct SurfaceSection {
     samples: usize,
     #[serde(default)]
     routing_passes: f64,
+    #[serde(default)]
+    unaligned: Option<Unaligned>,
     #[serde(default)]
     error_percent: Option<SurfaceError>,
     axes: Vec<AxisSection>,
@@ -89,14 +97,12 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
         let kind = SurfaceKind::from_names(&section.kind, &section.variant)
             .ok_or_else(|| bad(format!("unknown surface `{name}`")))?;
         let names: Vec<&str> = section.axes.iter().map(|a| a.name.as_str()).collect();
-        if !kind.axis_names().eq(names.iter().copied()) {
-            let expected: Vec<&str> = kind.axis_names().collect();
-            return Err(bad(format!(
-                "{name}: axes are {}, expected {}",
-                names.join(", "),
-                expected.join(", ")
-            )));
-        }
+        let layout = layout_of(kind, &names).map_err(|expected| {
+            bad(format!(
+                "{name}: axes are {}, expected {expected}",
+                names.join(", ")
+            ))
+        })?;
         let axes = section
             .axes
             .into_iter()
@@ -113,12 +119,29 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
         })?;
         let surface = Surface {
             kind,
+            layout,
             grid,
             routing_passes: section.routing_passes,
+            unaligned: section.unaligned,
             samples: section.samples,
             error: section.error_percent,
         };
         surfaces.insert(kind, surface);
     }
     Ok(surfaces)
+}
+
+/// The layout of a kind with these axes, or the names of those there are.
+fn layout_of(kind: SurfaceKind, names: &[&str]) -> Result<&'static Layout, String> {
+    let layouts = kind.layouts();
+    layouts
+        .iter()
+        .find(|l| l.axis_names().eq(names.iter().copied()))
+        .ok_or_else(|| {
+            let each = layouts.iter().map(|l| {
+                let names: Vec<&str> = l.axis_names().collect();
+                names.join(", ")
+            });
+            each.collect::<Vec<_>>().join("; or ")
+        })
 }
