@@ -42,7 +42,7 @@ impl Instance {
         self.advance(index, steps, outlet.table, host);
         self.end_jobs(index, outlet, host);
         self.release_finished(index, outlet.table, host);
-        self.bring_back(index, outlet.table, host.now());
+        self.bring_back(index, outlet.table, host);
     }
 
     /// At the horizon: lets the steps of a decode run that have ended by now count, and no other.
@@ -258,13 +258,13 @@ impl Instance {
     }
 
     /// Puts the sequences of a finished round back before the first stage, behind those that became ready meanwhile.
-    fn bring_back(&mut self, index: usize, table: &mut Table, now: SimTime) {
+    fn bring_back<H: Host>(&mut self, index: usize, table: &mut Table, host: &mut H) {
         if self.stages[index].batch.group.n == 0 {
             return;
         }
         if self.keeps_order {
             // They queue in front of the sequences that come back, and count as left over until the next step.
-            self.left_over += self.seat_joiners(table, now);
+            self.left_over += self.seat_joiners(table, host.now(), host);
         }
         if index == 0 {
             let stage = &mut self.stages[0];

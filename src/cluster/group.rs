@@ -152,13 +152,13 @@ impl Group {
         table[slot].finish_step - self.steps
     }
 
-    /// Moves the longest prefix of the queue whose contexts, each with its new token, fit into `cap` to the empty group
-    /// `into`; at least one sequence goes.
-    pub(super) fn split_front(&mut self, table: &mut Table, cap: u64, into: &mut Self) {
+    /// Moves the longest prefix of the queue of at most `most` sequences whose contexts, each with its new token, fit into
+    /// `cap` to the empty group `into`; at least one sequence goes.
+    pub(super) fn split_front(&mut self, table: &mut Table, cap: u64, most: u32, into: &mut Self) {
         let mut used = 0;
         while let Some(member) = self.front(table) {
             let context = self.context_of(table, member.slot);
-            if into.n > 0 && used + context + 1 > cap {
+            if into.n > 0 && (into.n == most || used + context + 1 > cap) {
                 break;
             }
             used += context + 1;

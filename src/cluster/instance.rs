@@ -379,22 +379,4 @@ impl Instance {
         self.joiners.push((slot, host.now()));
         self.cut_run(host);
     }
-
-    /// Puts sequences that were ready before `until` into the group that waits for the first stage; says how many.
-    pub(super) fn seat_joiners(&mut self, table: &mut Table, until: SimTime) -> u32 {
-        let early = self
-            .joiners
-            .iter()
-            .take_while(|(_, since)| *since < until)
-            .count();
-        for (slot, _) in self.joiners.drain(..early) {
-            let live = &table[slot];
-            let context = u64::from(live.to_compute);
-            let remaining = u64::from(live.record.output_tokens - live.emitted);
-            self.pending_tokens -= context;
-            self.expected -= 1;
-            self.stages[0].wait.join(table, slot, context, remaining);
-        }
-        u32::try_from(early).expect("fewer sequences than requests")
-    }
 }

@@ -11,6 +11,7 @@ mod group;
 mod handoff;
 mod host;
 mod instance;
+mod joining;
 mod observer;
 mod pool;
 mod prefix;

@@ -39,6 +39,8 @@ pub enum KvReserve {
     MaxOutput,
     /// At once those it will need. An oracle: it looks at the true output length, which no engine knows.
     Oracle,
+    /// Those of its prompt, and before its first decode step all that it will need (Splitwise's simulator). An oracle, too.
+    OracleAtDecode,
 }
 
 /// What becomes of a sequence that loses its KV blocks because others need them.

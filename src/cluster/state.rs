@@ -150,7 +150,7 @@ impl Cluster {
                 (_, KvReserve::MaxOutput) => {
                     prompt + u64::from(request.max_output.max(request.output_tokens)) - 1
                 }
-                (_, KvReserve::Paged | KvReserve::Oracle) => whole,
+                (_, KvReserve::Paged | KvReserve::Oracle | KvReserve::OracleAtDecode) => whole,
             };
             pool.kv
                 .blocks
@@ -376,11 +376,13 @@ fn new_instance(
     // Prefill instances hold prompts only.
     let reserve = match spec.role {
         Role::Prefill => KvReserve::Paged,
+        // What arrives there decodes.
+        Role::Decode if spec.kv.reserve == KvReserve::OracleAtDecode => KvReserve::Oracle,
         Role::Both | Role::Decode => spec.kv.reserve,
     };
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
-    let keeps_order = spec.limits.max_decode_context.is_some();
+    let keeps_order = spec.limits.max_decode_context.is_some() || spec.batch.leaves_decodes_out();
     let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),

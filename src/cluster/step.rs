@@ -31,7 +31,10 @@ impl Instance {
         }
         if !self.stages[0].busy {
             self.swap_in(shop, host);
-            self.seat_joiners(shop.table, SimTime::NEVER);
+            self.seat_joiners(shop.table, SimTime::NEVER, host);
+            if !self.joiners.is_empty() {
+                self.free_a_reply(shop, host);
+            }
             self.form_first_stage(shop, host);
         }
     }
@@ -55,7 +58,7 @@ impl Instance {
 
     fn form_first_stage<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         self.plan_step(shop);
-        let decode = shop.plan.decode && self.stages[0].wait.n > 0;
+        let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
         if shop.plan.picks.is_empty() && !decode {
             return;
         }
@@ -87,8 +90,8 @@ impl Instance {
                 table: shop.table,
                 kv: &self.kv,
                 reserve: self.reserve,
-                // Sequences that have their KV caches in host memory come first.
-                closed: !self.swapped.is_empty(),
+                // Sequences that have their KV caches in host memory, or wait for the blocks of their replies, come first.
+                closed: !self.swapped.is_empty() || !self.joiners.is_empty(),
                 prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
@@ -108,7 +111,7 @@ impl Instance {
             limits: shop.pool.limits,
         };
         shop.plan.picks.clear();
-        shop.plan.decode = false;
+        shop.plan.decodes = 0;
         self.policy.plan(&view, shop.plan);
     }
 
@@ -186,13 +189,14 @@ impl Instance {
     /// its KV blocks.
     fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let cap = shop.pool.limits.max_decode_context.unwrap_or(u64::MAX);
+        let most = shop.plan.decodes.max(1);
         // Again when all of the batch were preempted and others were left over: one of them can go on.
         while self.stages[0].batch.group.n == 0 && self.stages[0].wait.n > 0 {
             let stage = &mut self.stages[0];
-            if stage.wait.n > 1 && stage.wait.context + u64::from(stage.wait.n) > cap {
-                stage
-                    .wait
-                    .split_front(shop.table, cap, &mut stage.batch.group);
+            let (n, context) = (stage.wait.n, stage.wait.context);
+            if n > most || n > 1 && context + u64::from(n) > cap {
+                let into = &mut stage.batch.group;
+                stage.wait.split_front(shop.table, cap, most, into);
             } else {
                 std::mem::swap(&mut stage.wait, &mut stage.batch.group);
             }
@@ -248,12 +252,19 @@ impl Instance {
     }
 
     /// Takes its KV cache from a sequence that has left its group; it will be recomputed.
-    fn preempt<H: Host>(&mut self, slot: SlotId, context: u64, table: &mut Table, host: &mut H) {
+    pub(super) fn preempt<H: Host>(
+        &mut self,
+        slot: SlotId,
+        context: u64,
+        table: &mut Table,
+        host: &mut H,
+    ) {
         let live = &mut table[slot];
         live.fresh = false;
         // What it has emitted is now part of what must be computed again.
         live.to_compute = live.record.input_tokens + live.emitted;
         live.computed = 0;
+        live.whole = false;
         // Nobody passes it.
         live.rank = 0;
         live.record.preemptions = live.record.preemptions.saturating_add(1);

@@ -46,6 +46,8 @@ pub(super) struct Live {
     pub(super) early: bool,
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
     pub(super) held: usize,
+    /// Under [`KvReserve::OracleAtDecode`]: the blocks of its reply are taken.
+    pub(super) whole: bool,
     /// Order of joining decode batches; preemption takes the latest.
     pub(super) joined: u64,
 }
@@ -59,7 +61,8 @@ impl Live {
             KvReserve::Paged => context,
             // No output is longer than the client lets it be; a workload that says otherwise is taken at its word.
             KvReserve::MaxOutput => with(self.max_output.max(record.output_tokens)),
-            KvReserve::Oracle => with(record.output_tokens),
+            KvReserve::OracleAtDecode if !self.whole => context,
+            KvReserve::Oracle | KvReserve::OracleAtDecode => with(record.output_tokens),
         }
     }
 
@@ -144,6 +147,7 @@ impl Table {
             last_chunk: 0,
             early: false,
             held: 0,
+            whole: false,
             joined: 0,
         };
         if let Some(slot) = self.free.pop() {

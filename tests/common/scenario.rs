@@ -46,11 +46,12 @@ enum Times {
     Odd,
 }
 
-const ROUTERS: [RouterRule; 7] = [
+const ROUTERS: [RouterRule; 8] = [
     RouterRule::RoundRobin,
     RouterRule::LeastTokens,
     RouterRule::LeastQueued,
     RouterRule::LeastRequests,
+    RouterRule::LeastPromptTokens,
     RouterRule::LeastKv,
     RouterRule::Random,
     RouterRule::PowerOfTwo,
@@ -299,12 +300,13 @@ fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
     let reserve = match pick.from(0, 9) {
         0 => KvReserve::MaxOutput,
         1 => KvReserve::Oracle,
+        2 => KvReserve::OracleAtDecode,
         _ => KvReserve::Paged,
     };
     let whole = |r: &RequestSpec| {
         let output = match reserve {
             KvReserve::MaxOutput => r.max_output,
-            KvReserve::Paged | KvReserve::Oracle => r.output_tokens,
+            KvReserve::Paged | KvReserve::Oracle | KvReserve::OracleAtDecode => r.output_tokens,
         };
         blocks_for(u64::from(r.input_tokens + output - 1), block_tokens)
     };

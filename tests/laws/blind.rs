@@ -81,7 +81,10 @@ fn l9_a_longer_output_changes_nothing_before_the_shorter_one_ends() {
         let mut shorter = Scenario::random(seed);
         for pool in &mut shorter.spec.pools {
             // The one rule that says by its name that it looks.
-            if pool.kv.reserve == KvReserve::Oracle {
+            if matches!(
+                pool.kv.reserve,
+                KvReserve::Oracle | KvReserve::OracleAtDecode
+            ) {
                 pool.kv.reserve = KvReserve::MaxOutput;
             }
         }

@@ -9,7 +9,7 @@ pub(super) struct DecodeFirst;
 impl BatchPolicy for DecodeFirst {
     fn plan(&mut self, view: &InstanceView<'_>, plan: &mut StepPlan) {
         let limits = view.limits;
-        plan.decode = view.decodes > 0;
+        plan.decodes = view.decodes;
         let mut tokens = limits.max_step_tokens.saturating_sub(view.decodes);
         let mut prompts = limits.max_step_prompts;
         let mut index = 0;

@@ -3,8 +3,8 @@
 use super::prefill_first::PrefillFirst;
 use super::{BatchPolicy, InstanceView, Pick, StepPlan};
 
-/// Takes whole prompts as [`PrefillFirst`] does and lets the ready sequences decode in the same step, if prompt tokens and decodes
-/// together keep to the step's tokens; if not, the prompts go alone.
+/// Takes whole prompts as [`PrefillFirst`] does and lets as many of the ready sequences decode in the same step as the step's
+/// tokens allow: those first that have waited longest.
 #[derive(Debug)]
 pub(super) struct Mixed;
 
@@ -21,7 +21,11 @@ impl BatchPolicy for Mixed {
         let tokens = plan.picks.iter().map(|pick| match *pick {
             Pick::Partial { tokens, .. } | Pick::Waiting { tokens, .. } => u64::from(tokens),
         });
-        let all = tokens.sum::<u64>() + u64::from(view.decodes);
-        plan.decode = plan.picks.is_empty() || all <= u64::from(view.limits.max_step_tokens);
+        let left = u64::from(view.limits.max_step_tokens).saturating_sub(tokens.sum());
+        plan.decodes = if plan.picks.is_empty() {
+            view.decodes
+        } else {
+            view.decodes.min(u32::try_from(left).unwrap_or(u32::MAX))
+        };
     }
 }

@@ -24,6 +24,12 @@ pub enum BatchRule {
 }
 
 impl BatchRule {
+    /// Whether a plan may name fewer decodes than are ready. Their order is kept only then.
+    #[must_use]
+    pub const fn leaves_decodes_out(self) -> bool {
+        matches!(self, Self::Mixed)
+    }
+
     /// Makes the policy. Adding one: a file beside this one, a variant and a line here.
     #[must_use]
     pub fn build(self) -> Box<dyn BatchPolicy> {
@@ -158,8 +164,9 @@ pub enum Pick {
 pub struct StepPlan {
     /// Prompt work, partial prompts before waiting ones.
     pub picks: Vec<Pick>,
-    /// Whether the ready sequences decode in this step.
-    pub decode: bool,
+    /// How many of the ready sequences decode in this step, first in first out; the others wait and keep their KV blocks. Fewer
+    /// than there are only if [`BatchRule::leaves_decodes_out`] says so.
+    pub decodes: u32,
 }
 
 /// Forms the steps of one instance.

@@ -39,6 +39,8 @@ impl BatchPolicy for PrefillFirst {
             free -= prompt.blocks;
             seats -= 1;
         }
-        plan.decode = plan.picks.is_empty();
+        if plan.picks.is_empty() {
+            plan.decodes = view.decodes;
+        }
     }
 }

@@ -13,7 +13,7 @@ impl BatchPolicy for RunToCompletion {
         if view.seqs == 0 {
             PrefillFirst.plan(view, plan);
         } else {
-            plan.decode = true;
+            plan.decodes = view.decodes;
         }
     }
 }

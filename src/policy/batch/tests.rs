@@ -125,11 +125,11 @@ fn prefill_first_takes_whole_prompts_and_a_longer_one_alone() {
             tokens: 60
         }]
     );
-    assert!(!plan.decode, "decodes stall behind prompts");
+    assert_eq!(plan.decodes, 0, "decodes stall behind prompts");
     case.waiting[0] = (300, 1);
     assert_eq!(case.admitted(rule), [300]);
     case.waiting.clear();
-    assert!(case.plan(rule).decode);
+    assert_eq!(case.plan(rule).decodes, case.decodes);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn decode_first_fills_the_budget_with_chunks_partial_prompts_before_waiting_ones
     let mut case = Case::new(&[(70, 1), (70, 1)]);
     (case.decodes, case.partial) = (6, vec![30]);
     let plan = case.plan(BatchRule::DecodeFirst);
-    assert!(plan.decode);
+    assert_eq!(plan.decodes, case.decodes);
     let expected = [
         Pick::Partial {
             index: 0,
@@ -161,4 +161,15 @@ fn decode_first_gives_decodes_their_blocks_before_it_admits() {
     // Sequences are about to be preempted: not even a prompt without blocks is admitted.
     (case.waiting[0].1, case.free_blocks) = (0, 2);
     assert!(case.admitted(BatchRule::DecodeFirst).is_empty());
+}
+
+#[test]
+fn mixed_lets_as_many_decodes_ride_as_the_prompts_leave_tokens_for() {
+    let mut case = Case::new(&[(60, 1)]);
+    case.decodes = 6;
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 6);
+    case.waiting = vec![(96, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 4, "100 tokens");
+    case.waiting = vec![(300, 1)];
+    assert_eq!(case.plan(BatchRule::Mixed).decodes, 0);
 }

@@ -1,6 +1,7 @@
 //! Routers: the contract and the registry.
 
 mod least_kv;
+mod least_prompt_tokens;
 mod least_queued;
 mod least_requests;
 mod least_tokens;
@@ -20,6 +21,8 @@ pub enum RouterRule {
     RoundRobin,
     /// The fewest tokens: queued prompt tokens plus context tokens of admitted sequences.
     LeastTokens,
+    /// Fewest prompt tokens not yet computed, plus one per request.
+    LeastPromptTokens,
     /// The fewest requests waiting or in a prefill step (prompts), or waiting for a decode step (decodes).
     LeastQueued,
     /// The fewest requests, running ones included.
@@ -40,6 +43,7 @@ impl RouterRule {
     pub fn build(self, rng: Rng) -> Box<dyn Router> {
         match self {
             Self::RoundRobin => Box::new(round_robin::RoundRobin::default()),
+            Self::LeastPromptTokens => Box::new(least_prompt_tokens::LeastPromptTokens),
             Self::LeastTokens => Box::new(least_tokens::LeastTokens),
             Self::LeastQueued => Box::new(least_queued::LeastQueued),
             Self::LeastRequests => Box::new(least_requests::LeastRequests),

@@ -108,6 +108,7 @@ impl Builder<'_> {
 pub(super) fn reserve(tuning: &Tuning) -> KvReserve {
     match tuning.kv_reserve {
         Some(schema::KvReserve::MaxOutput) => KvReserve::MaxOutput,
+        Some(schema::KvReserve::OracleAtDecode) => KvReserve::OracleAtDecode,
         Some(schema::KvReserve::Oracle) => KvReserve::Oracle,
         Some(schema::KvReserve::Paged) | None => KvReserve::Paged,
     }

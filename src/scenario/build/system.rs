@@ -11,11 +11,12 @@ use super::Builder;
 use super::pool::PoolContext;
 
 /// Router rules by the word in a scenario.
-const ROUTERS: [(&str, RouterRule); 8] = [
+const ROUTERS: [(&str, RouterRule); 9] = [
     ("round_robin", RouterRule::RoundRobin),
     ("least_tokens", RouterRule::LeastTokens),
     ("least_queued", RouterRule::LeastQueued),
     ("least_requests", RouterRule::LeastRequests),
+    ("least_prompt_tokens", RouterRule::LeastPromptTokens),
     ("least_kv", RouterRule::LeastKv),
     ("power_of_two", RouterRule::PowerOfTwo),
     ("random", RouterRule::Random),

@@ -12,6 +12,8 @@ pub enum KvReserve {
     MaxOutput,
     /// At once for what it will need, known by an oracle.
     Oracle,
+    /// For the prompt, and before its first decode step for all it will need, known by an oracle.
+    OracleAtDecode,
 }
 
 /// What becomes of a sequence that loses its KV blocks.
