@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Bill, FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
     Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
@@ -44,6 +44,7 @@ fn requests(output_tokens: u32, rate: f64) -> Vec<RequestSpec> {
                 output_tokens,
                 max_output: output_tokens,
                 class: 0,
+                session: 0,
             }
         })
         .collect()
@@ -75,9 +76,11 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         role,
         instances,
         gpu: "h100-sxm".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp: 1,
         latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
+        multiplex: None,
         batch,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -95,6 +98,7 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     }
 }

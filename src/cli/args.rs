@@ -103,6 +103,9 @@ pub(super) struct RunArgs {
     /// Draw no charts
     #[arg(long)]
     no_charts: bool,
+    /// Write each run as `vllm bench serve --save-detailed` would, below vllm-bench/ of the results
+    #[arg(long, conflicts_with = "no_requests")]
+    vllm_json: bool,
 }
 
 impl RunArgs {
@@ -113,6 +116,7 @@ impl RunArgs {
             (self.no_fast_forward, "fast_forward=false"),
             (self.no_requests, "output.requests=false"),
             (self.no_charts, "output.charts=false"),
+            (self.vllm_json, "output.vllm_bench=true"),
         ];
         flags.extend(
             switches

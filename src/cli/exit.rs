@@ -53,7 +53,10 @@ impl From<scenario::Error> for Failure {
 
 impl From<sweep::Error> for Failure {
     fn from(error: sweep::Error) -> Self {
-        Self::Broken(error.to_string())
+        match error {
+            sweep::Error::Workload(text) => Self::BadInput(text),
+            other => Self::Broken(other.to_string()),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::args::Overrides;
 use super::exit::Failure;
@@ -9,7 +10,7 @@ use super::profile::table;
 use super::{Outcome, output};
 use crate::cluster::{PoolSpec, Role};
 use crate::latency::compose::Operator;
-use crate::latency::{Chunk, Stage, StepShape, measured_share};
+use crate::latency::{Chunk, LatencyModel, Stage, StepShape, measured_share};
 use crate::report;
 use crate::scenario;
 
@@ -42,29 +43,69 @@ pub(super) fn explain(args: &ExplainArgs) -> Outcome {
     }
     for system in &experiment.points[0].systems {
         for pool in &system.pools {
+            let formats = pool.latency.formats().map_or_else(String::new, |f| {
+                format!(", {} weights, {} KV", f.weights.name(), f.kv.name())
+            });
             report::emit(&format!(
-                "{} · {}: {} × (tp {} pp {}) {}\n\n",
+                "{} · {}: {} × (tp {} pp {}) {}{formats}\n\n",
                 system.name, pool.name, pool.instances, pool.tp, pool.pp, pool.gpu
             ))?;
-            if pool.role != Role::Decode {
-                step(args, pool, true)?;
-                curve(pool, true)?;
-            }
-            if pool.role != Role::Prefill {
-                step(args, pool, false)?;
-                curve(pool, false)?;
+            for prefill in [true, false] {
+                let other = if prefill { Role::Decode } else { Role::Prefill };
+                if pool.role == other {
+                    continue;
+                }
+                for engine in engines(pool, prefill) {
+                    step(args, &engine, prefill)?;
+                    curve(&engine, prefill)?;
+                }
             }
         }
     }
     Ok(())
 }
 
+/// Who knows the times of a kind of step, over how many stages, and under which circumstances.
+struct Engine<'a> {
+    model: &'a dyn LatencyModel,
+    pp: u32,
+    when: &'static str,
+}
+
+/// The engine of a pool; where prompts and decodes share GPUs, that of a stream alone, and beside the other.
+fn engines(pool: &PoolSpec, prefill: bool) -> Vec<Engine<'_>> {
+    let Some(streams) = &pool.multiplex else {
+        return vec![Engine {
+            model: pool.latency.as_ref(),
+            pp: pool.pp,
+            when: "",
+        }];
+    };
+    let (models, when) = if prefill {
+        (
+            &streams.prefill,
+            [" while nothing decodes", " beside decodes"],
+        )
+    } else {
+        (
+            &streams.decode,
+            [" while no prompt is computed", " beside prompts"],
+        )
+    };
+    let pairs = models.iter().map(Arc::as_ref).zip(when);
+    let pp = pool.pp;
+    pairs
+        .map(|(model, when)| Engine { model, pp, when })
+        .collect()
+}
+
 /// Milliseconds of a step over all stages.
-fn total_ms(pool: &PoolSpec, shape: &StepShape<'_>) -> f64 {
-    (0..pool.pp)
+fn total_ms(engine: &Engine<'_>, shape: &StepShape<'_>) -> f64 {
+    (0..engine.pp)
         .map(|index| {
-            let stage = Stage { index, of: pool.pp };
-            pool.latency.step_time(shape, stage).as_ms_f64()
+            let of = engine.pp;
+            let time = engine.model.step_time(shape, Stage { index, of });
+            time.as_ms_f64()
         })
         .sum()
 }
@@ -78,7 +119,7 @@ const fn whole_prompt(tokens: u32) -> [Chunk; 1] {
     }]
 }
 
-fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failure> {
+fn step(args: &ExplainArgs, engine: &Engine<'_>, prefill: bool) -> Result<(), Failure> {
     let chunks = whole_prompt(args.prompt);
     let (shape, title) = if prefill {
         let shape = StepShape {
@@ -99,26 +140,27 @@ fn step(args: &ExplainArgs, pool: &PoolSpec, prefill: bool) -> Result<(), Failur
         );
         (shape, title)
     };
-    let total = total_ms(pool, &shape);
-    report::emit(&format!("One {title}: {total:.3} ms\n"))?;
+    let total = total_ms(engine, &shape);
+    let when = engine.when;
+    report::emit(&format!("One {title}{when}: {total:.3} ms\n"))?;
     let mut table = table(&[
         "operator", "runs", "each µs", "ms", "share %", "TFLOP/s", "GB/s", "measured",
     ]);
-    for index in 0..pool.pp {
-        let stage = Stage { index, of: pool.pp };
-        let Some(operators) = pool.latency.breakdown(&shape, stage) else {
+    for index in 0..engine.pp {
+        let of = engine.pp;
+        let Some(operators) = engine.model.breakdown(&shape, Stage { index, of }) else {
             report::emit("the step-time model of this pool is not composed of kernels\n\n")?;
             return Ok(());
         };
         for op in operators.iter().filter(|o| o.seconds() > 0.0) {
             let mut cells = row(op, total);
-            if pool.pp > 1 {
+            if engine.pp > 1 {
                 cells[0] = format!("stage {index}: {}", op.name);
             }
             table.add_row(cells);
         }
     }
-    let share = 100.0 * measured_share(pool.latency.as_ref(), &shape, pool.pp).unwrap_or(0.0);
+    let share = 100.0 * measured_share(engine.model, &shape, engine.pp).unwrap_or(0.0);
     report::emit(&format!(
         "{table}\n{share:.0} % of the time lies inside measured ranges.\n\n"
     ))?;
@@ -147,11 +189,17 @@ fn row(op: &Operator, total: f64) -> [String; 8] {
     ]
 }
 
-fn curve(pool: &PoolSpec, prefill: bool) -> Result<(), Failure> {
+fn curve(engine: &Engine<'_>, prefill: bool) -> Result<(), Failure> {
     let mut text = if prefill {
-        "Unloaded time to first token against prompt length (one step):\n".to_owned()
+        format!(
+            "Unloaded time to first token against prompt length (one step{}):\n",
+            engine.when
+        )
     } else {
-        "Unloaded time per output token against context (batch of one):\n".to_owned()
+        format!(
+            "Unloaded time per output token against context (batch of one{}):\n",
+            engine.when
+        )
     };
     for tokens in LENGTHS {
         let chunks = whole_prompt(tokens);
@@ -163,7 +211,7 @@ fn curve(pool: &PoolSpec, prefill: bool) -> Result<(), Failure> {
         let _ = writeln!(
             text,
             "  {tokens:>6} tokens  {:>10.3} ms",
-            total_ms(pool, &shape)
+            total_ms(engine, &shape)
         );
     }
     text.push('\n');

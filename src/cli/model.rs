@@ -9,6 +9,7 @@ use super::exit::Failure;
 use super::profile::table;
 use super::{Outcome, output};
 use crate::hardware;
+use crate::latency::compose::Formats;
 use crate::model::{self, KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype};
 use crate::report;
 
@@ -124,7 +125,7 @@ fn facts(spec: &ModelSpec) -> String {
             kv.name()
         );
     }
-    for weights in WeightDtype::ALL {
+    for weights in formats(spec) {
         let native = if weights == spec.native_weights {
             " (as published)"
         } else {
@@ -139,14 +140,14 @@ fn facts(spec: &ModelSpec) -> String {
     }
     let _ = writeln!(
         text,
-        "\nWhere it fits: smallest TP and its KV tokens, at {FRACTION} of the memory and steps of {STEP_TOKENS} tokens"
+        "\nWhere it fits by weight format: smallest TP up to 16 and its KV tokens at 16 bits, at {FRACTION} of the memory and steps of {STEP_TOKENS} tokens"
     );
     text
 }
 
 /// The smallest tp at which the model fits with its tokens of KV cache.
 fn smallest(spec: &ModelSpec, memory_bytes: u64, weights: WeightDtype) -> String {
-    for tp in [1, 2, 3, 4, 5, 6, 8, 10, 12, 16] {
+    for tp in 1..=16 {
         let p = Parallelism::new(tp, 1);
         let plan = MemoryPlan {
             memory_bytes,
@@ -162,13 +163,32 @@ fn smallest(spec: &ModelSpec, memory_bytes: u64, weights: WeightDtype) -> String
     "-".to_owned()
 }
 
+/// The weight formats that make a difference: MXFP4 covers experts alone.
+fn formats(spec: &ModelSpec) -> Vec<WeightDtype> {
+    let useful = |w: &WeightDtype| *w != WeightDtype::Mxfp4 || spec.moe.is_some();
+    WeightDtype::ALL.into_iter().filter(useful).collect()
+}
+
 fn fits(spec: &ModelSpec) -> Result<comfy_table::Table, Failure> {
-    let formats = [WeightDtype::Bf16, WeightDtype::Fp8, WeightDtype::Int4];
-    let mut table = table(&["GPU", "bf16", "fp8", "int4"]);
+    let formats = formats(spec);
+    let mut header = vec!["GPU"];
+    header.extend(formats.iter().map(|w| w.name()));
+    let mut table = table(&header);
     for name in hardware::gpu_names() {
         let gpu = hardware::gpu(name).map_err(bad)?;
         let mut row = vec![name.to_owned()];
-        row.extend(formats.map(|w| smallest(spec, gpu.memory_bytes, w)));
+        row.extend(formats.iter().map(|&weights| {
+            let formats = Formats {
+                weights,
+                kv: KvDtype::Bf16,
+            };
+            // What the GPU cannot compute in does not fit it either.
+            if formats.check(&gpu).is_ok() {
+                smallest(spec, gpu.memory_bytes, weights)
+            } else {
+                "no peak".to_owned()
+            }
+        }));
         table.add_row(row);
     }
     Ok(table)

@@ -1,10 +1,12 @@
 //! `pdsim profile`: list, show, fit and check GPU profiles.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 use comfy_table::{CellAlignment, Table};
+
+mod charts;
+mod show;
 
 use super::exit::Failure;
 use super::{Outcome, output};
@@ -17,18 +19,12 @@ use crate::report;
 pub(super) enum ProfileCommand {
     /// List the shipped profiles
     List,
-    /// Print a profile: facts, surfaces, fit errors
-    Show(ShowArgs),
+    /// Print a profile and draw its surfaces: facts, fit errors, achieved TFLOP/s and GB/s
+    Show(show::ShowArgs),
     /// Fit a profile to kernel timings and print its errors on rows and sites left out
     Fit(FitArgs),
     /// Hold a profile against kernel timings without refitting
     Check(CheckProfileArgs),
-}
-
-#[derive(Debug, clap::Args)]
-pub(super) struct ShowArgs {
-    /// A shipped name or the path of a profile.yaml
-    profile: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -83,7 +79,7 @@ pub(super) struct CheckProfileArgs {
 pub(super) fn profile(command: &ProfileCommand) -> Outcome {
     match command {
         ProfileCommand::List => list(),
-        ProfileCommand::Show(args) => show(args),
+        ProfileCommand::Show(args) => show::show(args),
         ProfileCommand::Fit(args) => fit(args),
         ProfileCommand::Check(args) => check(args),
     }
@@ -143,25 +139,6 @@ fn surfaces(file: &ProfileFile, path: &str) -> Result<Surfaces, Failure> {
         .as_ref()
         .map_or_else(|| Ok(Surfaces::new()), |v| profile::parse(v, path))
         .map_err(bad)
-}
-
-fn show(args: &ShowArgs) -> Outcome {
-    let file = hardware::profile(&args.profile).map_err(bad)?;
-    let surfaces = surfaces(&file, &args.profile)?;
-    let mut text = String::new();
-    let _ = writeln!(text, "{}: {} profile", file.name, file.provenance.name());
-    let _ = writeln!(text, "source: {}", file.source.trim());
-    if let Some(from) = &file.surfaces_from {
-        let _ = writeln!(
-            text,
-            "surfaces borrowed from {from}, scaled by the ratio of rooflines"
-        );
-    }
-    report::emit(&text)?;
-    if !surfaces.is_empty() {
-        report::emit(&format!("{}\n", error_table(&surfaces)))?;
-    }
-    Ok(())
 }
 
 fn shown(figures: Option<ErrorFigures>) -> [String; 3] {
@@ -277,7 +254,7 @@ fn check(args: &CheckProfileArgs) -> Outcome {
     let mut table = table(&[
         "surface",
         "samples",
-        "outside the grid",
+        "not covered",
         "median %",
         "p90 %",
         "max %",

@@ -100,7 +100,10 @@ fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report,
     } else {
         report::write_data
     };
-    let files = write(folder, &report, &experiment.resolved)?;
+    let mut files = write(folder, &report, &experiment.resolved)?;
+    if experiment.output.vllm_bench {
+        files.extend(report::write_vllm(folder, &report)?);
+    }
     if args.json {
         report::emit(&json(&report)?)?;
     } else {

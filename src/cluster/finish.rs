@@ -4,6 +4,7 @@ use super::decode_run::RunClock;
 use super::host::Host;
 use super::instance::{Batch, Instance, Job};
 use super::observer::{Gaps, Observer, StepFact};
+use super::overlap::Produced;
 use super::record::Outcome;
 use super::spec::{FirstToken, Overlap, Role};
 use super::table::{Live, Table};
@@ -18,9 +19,11 @@ pub(super) struct Outlet<'a> {
     /// Requests whose prompt is done on a prefill instance, in order.
     pub(super) handoffs: &'a mut Vec<SlotId>,
     /// Requests that ended on a prefill instance with blocks reserved on a decode instance.
-    pub(super) cancelled: &'a mut Vec<Live>,
+    pub(super) cancelled: &'a mut Vec<(SlotId, Live)>,
     /// What travels while a prompt is being computed.
     pub(super) overlap: Overlap,
+    /// Where parts of prompts that may travel are told, if transfers share a network.
+    pub(super) produced: Option<&'a mut Vec<Produced>>,
 }
 
 impl Instance {
@@ -33,11 +36,15 @@ impl Instance {
     ) {
         self.stages[index].busy = false;
         self.report_steps(index, host.now(), host);
-        if index + 1 < self.stages.len() {
+        if self.prompts == 0 && index + 1 < self.stages.len() {
             self.pass_on(index, outlet.table);
             return;
         }
-        self.report_blocks(host);
+        if self.prompts > 0 && index == self.prompts {
+            self.meet_decodes(host);
+        } else {
+            self.report_blocks(host);
+        }
         let steps = self.stages[index].batch.steps;
         self.advance(index, steps, outlet.table, host);
         self.end_jobs(index, outlet, host);
@@ -69,7 +76,8 @@ impl Instance {
         let batch = &self.stages[index].batch;
         let fact = StepFact {
             instance: self.id,
-            stage: u32::try_from(index).expect("few stages"),
+            // Two streams work on the same stage.
+            stage: u32::try_from(index - self.prompts.min(index)).expect("few stages"),
             start: batch.started,
             end,
             steps: batch.steps,
@@ -188,8 +196,21 @@ impl Instance {
     /// Notes what overlapped transfers need to know of the chunk that has just ended.
     fn note_chunk(&self, index: usize, job: usize, outlet: &mut Outlet<'_>, now: SimTime) {
         let batch = &self.stages[index].batch;
-        let live = &mut outlet.table[batch.jobs[job].slot];
-        live.last_chunk = batch.chunks[job].new;
+        let (Job { slot, last }, chunk) = (batch.jobs[job], batch.chunks[job]);
+        if let Some(produced) = &mut outlet.produced {
+            if !last {
+                produced.push(Produced {
+                    slot,
+                    tokens: chunk.past + chunk.new,
+                    at: now,
+                    over: SimDuration::ZERO,
+                    share: 1.0,
+                });
+            }
+            return;
+        }
+        let live = &mut outlet.table[slot];
+        live.last_chunk = chunk.new;
         if live.kv_since == SimTime::NEVER {
             live.kv_since = match outlet.overlap {
                 Overlap::Layerwise { layers } => {
@@ -224,8 +245,8 @@ impl Instance {
         let tokens = u64::from(live.to_compute);
         if live.emitted == live.record.output_tokens {
             self.pending_tokens -= tokens;
-            if live.early {
-                outlet.cancelled.push(live.clone());
+            if live.early || live.assigned {
+                outlet.cancelled.push((slot, live.clone()));
             }
             self.release(slot, tokens, outlet.table, host);
         } else if hands_off {

@@ -131,6 +131,12 @@ impl Group {
         Some((slot, context))
     }
 
+    /// Its sequences, in no particular order.
+    pub(super) fn members<'a>(&'a self, table: &'a Table) -> impl Iterator<Item = SlotId> + 'a {
+        let members = self.finish.iter().map(|Reverse(f)| f.member);
+        members.filter(|m| m.is_current(table)).map(|m| m.slot)
+    }
+
     /// The sequence that joined last, and its place in the order of joining.
     pub(super) fn latest(&self, table: &Table) -> Option<(u64, SlotId)> {
         let members = self.finish.iter().map(|Reverse(f)| f.member);

@@ -6,8 +6,10 @@
 //! ```
 
 use super::host::Host;
+use super::spec::Overlap;
 use super::state::Cluster;
 use crate::ids::{InstanceId, SlotId};
+use crate::units::SimDuration;
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -18,23 +20,34 @@ impl Cluster {
                 self.send_reserved(slot, host);
                 continue;
             }
-            let now = host.now();
-            let chosen = self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now);
+            if self.table[slot].assigned {
+                self.queue_assigned(slot);
+            } else {
+                self.queue_for_decode(slot, host);
+            }
             let live = &mut self.table[slot];
-            live.decode_on = chosen;
-            live.record.decode_instance.get_or_insert(chosen);
+            live.record.decode_instance.get_or_insert(live.decode_on);
             live.to_compute = live.handed_over(self.first_token);
-            let tokens = u64::from(live.to_compute);
-            let instance = &mut self.instances[chosen.index()];
-            instance.inbound.push_back(slot);
-            instance.expected += 1;
-            instance.pending_tokens += tokens;
-            self.decode.refresh(instance);
-            self.mark_dirty(chosen);
         }
         self.handoffs.clear();
+    }
+
+    /// Chooses the decode instance of a request, which waits there for blocks: when its prompt is done or, with an early
+    /// reservation, before it begins.
+    pub(super) fn queue_for_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let now = host.now();
+        let chosen = self
+            .decode
+            .choose(&self.table, slot, &mut self.instances, now);
+        let live = &mut self.table[slot];
+        live.decode_on = chosen;
+        let instance = &mut self.instances[chosen.index()];
+        instance.inbound.push_back(slot);
+        instance.early += u64::from(live.early);
+        instance.expected += 1;
+        instance.pending_tokens += u64::from(live.handed_over(self.first_token));
+        self.decode.refresh(instance);
+        self.mark_dirty(chosen);
     }
 
     /// Reserves blocks for the sequences routed to `id`, in order, while they fit, and sends their KV caches.
@@ -60,7 +73,8 @@ impl Cluster {
             } else {
                 (false, live.to_compute)
             };
-            let blocks = instance.blocks_of(live, u64::from(context));
+            let found = instance.find_there(slot, u64::from(context), &self.table, now);
+            let blocks = found.blocks;
             let watermark = if instance.seqs == 0 {
                 0
             } else {
@@ -75,12 +89,12 @@ impl Cluster {
             }
             instance.inbound.pop_front();
             instance.seqs += 1;
-            instance.take_blocks(blocks, host);
+            instance.hold_there(slot, found, &mut self.table, host);
             if early {
                 instance.early -= 1;
                 self.reserved.push(slot);
             } else {
-                self.send(slot, 0, host);
+                self.send(slot, (0, SimDuration::ZERO), host);
             }
         }
     }
@@ -90,9 +104,11 @@ impl Cluster {
         let live = &mut self.table[slot];
         live.early = false;
         live.record.decode_instance.get_or_insert(live.decode_on);
-        let prompt = live.computed;
         live.to_compute = live.handed_over(self.first_token);
-        let ahead = self.sent_ahead(slot, prompt, host.now());
+        let ahead = self.sent_ahead(slot, host.now());
+        if self.fabric.is_some() && self.transfer.overlap != Overlap::None {
+            self.watch_network(host);
+        }
         self.send(slot, ahead, host);
     }
 }

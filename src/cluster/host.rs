@@ -14,6 +14,9 @@ pub trait Host {
     /// Sets when `lane` fires next, replacing what was set before.
     fn schedule(&mut self, lane: usize, at: SimTime);
 
+    /// Lets `lane` fire no more.
+    fn cancel(&mut self, lane: usize);
+
     /// The observer.
     fn observer(&mut self) -> &mut Self::Observer;
 }

@@ -7,6 +7,7 @@ use super::group::Group;
 use super::host::Host;
 use super::observer::Observer;
 use super::spec::KvReserve;
+use super::staging::Copies;
 use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, SlotId};
@@ -99,7 +100,7 @@ pub(super) struct Instance {
     pub(super) pool: PoolId,
     /// The lane of its first stage; the others follow.
     pub(super) lane: usize,
-    /// The lane of its outgoing link.
+    /// The lane of its link.
     pub(super) link_lane: usize,
     pub(super) policy: Box<dyn BatchPolicy>,
     /// Prompts not admitted; preempted sequences in front.
@@ -116,11 +117,16 @@ pub(super) struct Instance {
     pub(super) inbound: VecDeque<SlotId>,
     /// Those of them whose prompts have not begun: they wait for an early reservation.
     pub(super) early: u64,
+    /// Requests that will decode here, chosen at arrival, whose prompts are not done.
+    pub(super) assigned: u64,
     /// Sequences that will decode here and are in no group yet: routed here, or their prompt was done here.
     pub(super) expected: u64,
     /// Sequences that found no place in the last decode step (decode context cap).
     pub(super) left_over: u32,
     pub(super) stages: Vec<PipelineStage>,
+    /// The stage that takes prompts: the first or, where two streams share a GPU, the second of the two, which runs beside it. The first
+    /// then is the decode stream.
+    pub(super) prompts: usize,
     pub(super) kv: BlockPool,
     /// How many blocks a sequence is given here.
     pub(super) reserve: KvReserve,
@@ -128,6 +134,10 @@ pub(super) struct Instance {
     pub(super) prefix: Option<PrefixCache>,
     /// KV blocks of a prompt block.
     pub(super) prefix_unit: u64,
+    /// Tokens of a prompt block.
+    pub(super) prompt_block: u64,
+    /// Time to load a prompt block from the CPU tier.
+    pub(super) cpu_load: SimDuration,
     /// Blocks among the used ones that belong to steps in progress which observers have not heard of.
     pub(super) unreported: u64,
     /// Sequences admitted: prefilling, decoding, or with decode blocks reserved.
@@ -138,7 +148,10 @@ pub(super) struct Instance {
     pub(super) handing_off: u32,
     /// Tokens of prompts waiting or in progress and of sequences not in a batch yet.
     pub(super) pending_tokens: u64,
+    /// Its queue of transfers to be posted.
     pub(super) link: Link,
+    /// Its copies to and from host memory, if transfers are staged there as a whole.
+    pub(super) copies: Option<Box<Copies>>,
     /// Emptied batches, kept for their memory.
     pub(super) spare: Vec<Batch>,
     /// Tokens per block, when KV memory is finite and sequences take blocks as they grow.
@@ -177,7 +190,8 @@ impl Instance {
 
     /// Requests waiting, in progress or on their way here. Exact between events: a run ends when its first sequence does.
     pub(super) fn requests(&self) -> u64 {
-        (self.waiting.len() + self.swapped.len() + self.inbound.len()) as u64 + u64::from(self.seqs)
+        let queued = self.waiting.len() + self.swapped.len() + self.inbound.len();
+        queued as u64 + self.assigned + u64::from(self.seqs)
     }
 
     /// Share of the KV blocks in use at `now` by steps that started before it, in 2⁻³²; 0 when unlimited.
@@ -189,9 +203,9 @@ impl Instance {
         u64::try_from((used << 32) / u128::from(capacity.max(1))).expect("a share is at most one")
     }
 
-    /// Prompts queued or computed on the first stage.
+    /// Prompts queued or computed on the stage that takes them.
     fn queued_prompts(&self) -> u64 {
-        let first = &self.stages[0];
+        let first = &self.stages[self.prompts];
         let completing = if first.busy {
             first.batch.jobs.iter().filter(|job| job.last).count()
         } else {
@@ -243,8 +257,10 @@ impl Instance {
         if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {
             return self.kv.free() + self.unreported;
         }
-        let ended = batch.group.blocks_for_steps(batch.ended_by(now));
-        self.kv.free() + self.unreported - ended
+        // Some of those of the steps that have ended may have been told of.
+        let group = &batch.group;
+        let ended = group.blocks_for_steps(batch.ended_by(now));
+        self.kv.free() + group.blocks_for_steps(batch.steps) - ended
     }
 
     /// KV blocks in use at `now`, steps that start at `now` included.

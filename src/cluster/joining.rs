@@ -34,6 +34,11 @@ impl Instance {
         u32::try_from(seated).expect("fewer sequences than requests")
     }
 
+    /// Whether sequences whose prompt is done may have to wait for the blocks of their replies, which go before those of prompts.
+    pub(super) fn awaits_reply(&self) -> bool {
+        self.reserve == KvReserve::OracleAtDecode && !self.joiners.is_empty()
+    }
+
     /// Takes the blocks of a reply where that is done before its first decode step; says whether they were there.
     fn take_reply<H: Host>(&mut self, slot: SlotId, table: &mut Table, host: &mut H) -> bool {
         if self.reserve != KvReserve::OracleAtDecode || table[slot].whole {

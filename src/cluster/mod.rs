@@ -2,7 +2,7 @@
 //!
 //! Time itself is somebody else's: the loop in `sim` tells the cluster which lane fired, the cluster answers through
 //! [`Host`] when lanes fire next. A *lane* is a source of at most one pending event: a pipeline stage of an
-//! instance, or the outgoing link of a prefill instance.
+//! instance, or the link of one.
 
 mod decode_run;
 mod early;
@@ -12,14 +12,20 @@ mod handoff;
 mod host;
 mod instance;
 mod joining;
+mod journey;
 mod observer;
+mod overlap;
 mod pool;
 mod prefix;
 mod record;
+mod refusal;
 mod routing;
 mod spec;
+mod staging;
+mod stall;
 mod state;
 mod step;
+mod streams;
 mod swap;
 mod table;
 mod transfer;
@@ -29,10 +35,13 @@ pub use crate::policy::batch::{LongPrompts, StepLimits};
 pub use crate::policy::queue::{QueueOrder, QueueRule};
 pub use decode_run::{Progression, RunClock};
 pub use host::Host;
+pub use journey::TransferFact;
 pub use observer::{Gaps, Observer, PoolSample, StepFact};
 pub use record::{Outcome, RejectReason, RequestRecord};
+pub use refusal::Shortage;
 pub use spec::{
-    FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Preemption, Reservation, Role, Sharing,
-    SkipPrefill, SystemSpec, TransferSpec,
+    Bill, CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Preemption, Reservation, Role,
+    Sharing, SkipPrefill, Staging, SystemSpec, TransferMode, TransferSpec,
 };
+pub use stall::{Hold, Place, Stall, Wait};
 pub use state::Cluster;

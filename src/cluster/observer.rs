@@ -1,9 +1,11 @@
 //! What the loop tells the outside: one no-op-default method per fact.
 
 use super::decode_run::{Progression, RunClock};
+use super::journey::TransferFact;
 use super::record::RequestRecord;
+use super::refusal::Shortage;
 use crate::ids::{InstanceId, RequestId};
-use crate::units::{Fine, SimTime};
+use crate::units::{Fine, SimDuration, SimTime};
 use crate::workload::RequestSpec;
 
 /// Steps of one batch on one pipeline stage, back to back: one step, or a run of decode steps.
@@ -88,9 +90,20 @@ pub struct PoolSample {
 ///
 /// Every method does nothing by default. Observers compose as tuples.
 pub trait Observer {
+    /// The client held a request back for `wait` beyond its planned arrival, because as many as it allows were in flight.
+    /// Told at the instant the request is sent, before it arrives; never in an open loop.
+    fn held_back(&mut self, id: RequestId, wait: SimDuration) {
+        let _ = (id, wait);
+    }
+
     /// A request entered the cluster.
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         let _ = (id, request);
+    }
+
+    /// A request is refused, since an instance on its way could not hold it even alone; [`Observer::ended`] follows.
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        let _ = (id, shortage);
     }
 
     /// A request ended: done, rejected, or unfinished at the horizon.
@@ -128,9 +141,20 @@ pub trait Observer {
         let _ = (now, from, to, bytes);
     }
 
+    /// The whole way of the transfer that has just ended.
+    fn transferred(&mut self, fact: &TransferFact) {
+        let _ = fact;
+    }
+
     /// A sequence lost its KV blocks and goes back to a queue.
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         let _ = (now, instance, id);
+    }
+
+    /// A prompt has been looked up in the prefix cache of the instance that admits it, for the first time: `record.cached_tokens` were
+    /// found, `from_cpu` of them in the CPU tier. Not told of instances without a cache.
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        let _ = (instance, record, from_cpu);
     }
 
     /// When the next [`Observer::sample`] is wanted; [`SimTime::NEVER`] for none.
@@ -161,8 +185,16 @@ macro_rules! both {
 }
 
 impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn held_back(&mut self, id: RequestId, wait: SimDuration) {
+        both!(self.0, self.1, held_back(id, wait));
+    }
+
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         both!(self.0, self.1, arrived(id, request));
+    }
+
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        both!(self.0, self.1, refused(id, shortage));
     }
 
     fn ended(&mut self, record: &RequestRecord) {
@@ -193,8 +225,16 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         both!(self.0, self.1, transfer_ended(now, from, to, bytes));
     }
 
+    fn transferred(&mut self, fact: &TransferFact) {
+        both!(self.0, self.1, transferred(fact));
+    }
+
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         both!(self.0, self.1, preempted(now, instance, id));
+    }
+
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        both!(self.0, self.1, prefix_looked_up(instance, record, from_cpu));
     }
 
     fn next_sample(&self) -> SimTime {

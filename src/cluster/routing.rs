@@ -38,7 +38,7 @@ impl Routing {
             ids,
             router: rule.build(stream(seed, purpose)),
             shortest,
-            looks_into_caches: rule == RouterRule::PrefixAware,
+            looks_into_caches: rule.looks_into_caches(),
         }
     }
 
@@ -65,6 +65,7 @@ impl Routing {
             input_tokens: live.record.input_tokens,
             max_output: live.max_output,
             class: live.record.class,
+            session: live.session,
         };
         let view = Candidates {
             now,

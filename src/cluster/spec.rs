@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::latency::LatencyModel;
+use crate::latency::share::Streams;
 use crate::net::Topology;
 use crate::policy::batch::{BatchRule, StepLimits};
 use crate::policy::queue::QueueRule;
@@ -65,6 +66,8 @@ pub enum Reservation {
     /// When its prompt is done; until then it waits in the prefill instance's memory.
     #[default]
     AtHandoff,
+    /// When its prompt is done, but the decode instance is chosen at arrival: its router sees requests that are to come.
+    AtHandoffChosenAtArrival,
     /// At arrival, before its prompt may enter a queue: the decode instance is chosen then. Not with
     /// [`Preemption::ReturnToPrefill`]: each side could wait for the other's memory.
     Early,
@@ -85,8 +88,28 @@ pub struct KvSpec {
     pub reserve: KvReserve,
     /// What becomes of a preempted sequence.
     pub preemption: Preemption,
-    /// Whether prompt blocks stay cached after use, for prompts that start alike. Of no effect on decode pools.
+    /// Whether prompt blocks stay cached after use, for prompts that start alike. What a decode instance has does not travel to it again.
     pub prefix_cache: bool,
+    /// Host memory for what the prefix cache drops.
+    pub cpu_cache: Option<CpuTier>,
+}
+
+/// Host memory behind the prefix cache of an instance.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuTier {
+    /// KV blocks it holds.
+    pub blocks: u64,
+    /// Rate at which an instance loads them.
+    pub bytes_per_sec: f64,
+}
+
+/// What a GPU costs and takes.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Bill {
+    /// US dollars per GPU-hour; `None` where nobody states a price.
+    pub usd_per_hour: Option<f64>,
+    /// Board power limit in watts.
+    pub power_w: f64,
 }
 
 /// One pool of equal instances.
@@ -100,12 +123,17 @@ pub struct PoolSpec {
     pub instances: u32,
     /// GPU type, for reports.
     pub gpu: String,
+    /// What a GPU costs and takes, for reports.
+    pub bill: Bill,
     /// Tensor-parallel degree.
     pub tp: u32,
     /// Pipeline-parallel degree: stages per instance.
     pub pp: u32,
     /// Step times.
     pub latency: Arc<dyn LatencyModel>,
+    /// Step times of two streams that run prompts and decodes at the same time; `None`: one step at a time. With role
+    /// [`Role::Both`], one stage and [`BatchRule::SharedSm`], which needs it.
+    pub multiplex: Option<Streams>,
     /// How steps are formed.
     pub batch: BatchRule,
     /// In which order prompts wait.
@@ -129,6 +157,9 @@ impl PoolSpec {
 pub struct SkipPrefill {
     /// Those of fewer tokens.
     pub below: u32,
+    /// Those of which fewer tokens are missing in the prefix cache of their decode instance; 0: none for that reason. Only where that
+    /// instance is known by then: with [`Reservation::AtHandoffChosenAtArrival`].
+    pub uncached_below: u32,
     /// All, while so many prompts are queued or computed on the prefill instance that the router would take; `None`: never for
     /// that reason. Not with [`Reservation::Early`].
     pub at_queue: Option<u64>,
@@ -154,23 +185,48 @@ pub enum Overlap {
 pub struct Sharing {
     /// Nodes and ports.
     pub topology: Topology,
-    /// Most transfers that a prefill instance has in flight, at least 1.
+    /// Most transfers that the instance which posts them has in flight, at least 1.
     pub in_flight: u32,
+}
+
+/// Who posts a transfer: there it queues, and there transfers in flight are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TransferMode {
+    /// The prefill instance, which writes into the decode instance's blocks.
+    #[default]
+    Push,
+    /// The decode instance, which reads from the prefill instance's blocks. It learns of them when the prompt is done, so nothing
+    /// travels earlier.
+    Pull,
+}
+
+/// Whole copies to host memory before a transfer, and from host memory after it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Staging {
+    /// Rate of the copies to the host of one prefill instance, in bytes per second.
+    pub out_bytes_per_sec: f64,
+    /// Rate of the copies from the host of one decode instance, in bytes per second.
+    pub into_bytes_per_sec: f64,
 }
 
 /// How a KV cache travels from a prefill to a decode instance: `t = base + blocks × per_block + bytes / rate`.
 ///
-/// Each prefill instance sends over one link, one transfer at a time in order of readiness, unless transfers share a network.
+/// Each instance that posts transfers has one link, which carries one transfer at a time in order of readiness, unless transfers share a
+/// network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TransferSpec {
     /// Fixed time per transfer.
     pub base: SimDuration,
     /// Time to post the descriptors of a KV block, before bytes flow.
     pub per_block: SimDuration,
-    /// Rate of a prefill instance's link in bytes per second; infinite is allowed.
+    /// Rate of an instance's link in bytes per second; infinite is allowed.
     pub bytes_per_sec: f64,
-    /// What travels early. Only on a link of its own.
+    /// What travels early. Not with [`TransferMode::Pull`], nor with `staging`.
     pub overlap: Overlap,
+    /// Who posts.
+    pub mode: TransferMode,
+    /// Whole copies through host memory, if any. Staging that moves on piece by piece is a matter of rates.
+    pub staging: Option<Staging>,
     /// The network, if transfers share one; `None`: links do not disturb each other.
     pub sharing: Option<Sharing>,
 }
@@ -184,6 +240,8 @@ impl TransferSpec {
             per_block: SimDuration::ZERO,
             bytes_per_sec,
             overlap: Overlap::None,
+            mode: TransferMode::Push,
+            staging: None,
             sharing: None,
         }
     }
@@ -213,6 +271,24 @@ pub struct SystemSpec {
 }
 
 impl SystemSpec {
+    /// Why requests of such a system could wait for each other for ever, if they could.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let early = self.reservation == Reservation::Early;
+        (early && self.returns_to_prefill()).then_some(
+            "decode blocks are reserved early and preempted sequences return to prefill instances: prompts that come back would hold \
+             prefill memory while they wait for decode blocks, and those that have decode blocks would wait for prefill memory",
+        )
+    }
+
+    /// Whether some decode pool sends preempted sequences back to prefill instances.
+    #[must_use]
+    pub fn returns_to_prefill(&self) -> bool {
+        self.pools.iter().any(|pool| {
+            pool.role == Role::Decode && pool.kv.preemption == Preemption::ReturnToPrefill
+        })
+    }
+
     /// GPUs of the whole system.
     #[must_use]
     pub fn gpus(&self) -> u32 {

@@ -6,19 +6,22 @@ use super::finish::Outlet;
 use super::group::Group;
 use super::host::Host;
 use super::instance::{Batch, Instance, PipelineStage};
+use super::journey::Journey;
 use super::observer::{Observer, PoolSample};
+use super::overlap::Produced;
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
 use super::routing::Routing;
 use super::spec::{
-    FirstToken, KvReserve, PoolSpec, Preemption, Reservation, Role, SkipPrefill, SystemSpec,
-    TransferSpec,
+    CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Reservation, Role, SkipPrefill,
+    SystemSpec, TransferSpec,
 };
+use super::staging::{Copies, Way};
 use super::step::Shop;
 use super::table::{Live, Table};
 use super::views::Phase;
 use crate::ids::{InstanceId, PoolId, RequestId, SlotId};
-use crate::kv::{BlockPool, PrefixCache, blocks_for};
+use crate::kv::{BlockPool, CpuCache, PrefixCache, blocks_for};
 use crate::net::{Fabric, Link};
 use crate::policy::batch::StepPlan;
 use crate::units::{SimDuration, SimTime};
@@ -29,8 +32,10 @@ use crate::workload::{Prefixes, RequestSpec};
 enum Lane {
     /// A pipeline stage of an instance.
     Stage(InstanceId, u32),
-    /// The outgoing link of an instance.
+    /// The link of an instance.
     Link(InstanceId),
+    /// Copies to or from the host memory of an instance.
+    Copy(InstanceId, Way),
     /// The network that transfers share.
     Fabric,
 }
@@ -49,8 +54,10 @@ pub struct Cluster {
     pub(super) decode: Routing,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
+    /// Layers of the model, if prompts travel layer by layer over a shared network.
+    layers: Option<u32>,
     /// Whether some decode pool sends preempted sequences back to prefill instances.
-    returning: bool,
+    pub(super) returning: bool,
     /// Requests that arrived at this instant and are not routed yet.
     pub(super) arrivals: Vec<SlotId>,
     /// When decode blocks are reserved.
@@ -60,11 +67,15 @@ pub struct Cluster {
     /// Requests that got their blocks early at this instant and are not routed yet.
     pub(super) reserved: Vec<SlotId>,
     /// Requests that ended on a prefill instance with blocks reserved elsewhere.
-    pub(super) cancelled: Vec<Live>,
+    pub(super) cancelled: Vec<(SlotId, Live)>,
     /// Preempted sequences that go back to a prefill instance.
     returns: Vec<SlotId>,
     /// Prompts done at this instant that must travel.
     pub(super) handoffs: Vec<SlotId>,
+    /// Ways of KV caches to decode instances, by slot; empty where nothing travels.
+    pub(super) journeys: Vec<Journey>,
+    /// Parts of prompts that have come to be and may travel over the network.
+    pub(super) produced: Vec<Produced>,
     /// Instances on which something changed, each once.
     dirty: Vec<InstanceId>,
     plan: StepPlan,
@@ -103,7 +114,11 @@ impl Cluster {
             transfer: spec.transfer.clone(),
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
-            returning: spec.pools.iter().any(returns_to_prefill),
+            layers: match spec.transfer.overlap {
+                Overlap::Layerwise { layers } => sharing.map(|_| layers),
+                Overlap::None | Overlap::Chunk => None,
+            },
+            returning: spec.returns_to_prefill(),
             arrivals: Vec::new(),
             reservation: spec.reservation,
             skip: spec.skip,
@@ -111,6 +126,8 @@ impl Cluster {
             cancelled: Vec::new(),
             returns: Vec::new(),
             handoffs: Vec::new(),
+            journeys: Vec::new(),
+            produced: Vec::new(),
             dirty: Vec::new(),
             plan: StepPlan::default(),
             arrived: 0,
@@ -123,39 +140,26 @@ impl Cluster {
         self.lanes.len()
     }
 
+    /// How many requests have ended so far, in any way.
+    #[must_use]
+    pub fn ended(&self) -> usize {
+        self.arrived - self.table.len()
+    }
+
     /// A request enters the cluster; it is routed in this instant's dispatch.
     pub fn arrive<H: Host>(&mut self, request: &RequestSpec, host: &mut H) {
         let id = RequestId::new(self.arrived);
         self.arrived += 1;
         host.observer().arrived(id, request);
         let slot = self.table.insert(id, request);
-        if self.never_fits(request) {
+        if let Some(shortage) = self.never_fits(request) {
             self.table[slot].record.outcome = Outcome::Rejected(RejectReason::LargerThanKvPool);
+            host.observer().refused(id, &shortage);
             host.observer().ended(&self.table[slot].record);
             self.table.remove(slot);
             return;
         }
         self.arrivals.push(slot);
-    }
-
-    /// Whether some pool on the request's way could not hold it even alone. It would wait for ever, so it is refused.
-    fn never_fits(&self, request: &RequestSpec) -> bool {
-        let prompt = u64::from(request.input_tokens);
-        let whole = prompt + u64::from(request.output_tokens) - 1;
-        self.pools.iter().any(|pool| {
-            let tokens = match (pool.role, pool.kv.reserve) {
-                // A preempted sequence may come back with all it has emitted but the last token.
-                (Role::Prefill, _) if self.returning => whole,
-                (Role::Prefill, _) => prompt,
-                (_, KvReserve::MaxOutput) => {
-                    prompt + u64::from(request.max_output.max(request.output_tokens)) - 1
-                }
-                (_, KvReserve::Paged | KvReserve::Oracle | KvReserve::OracleAtDecode) => whole,
-            };
-            pool.kv
-                .blocks
-                .is_some_and(|blocks| blocks_for(tokens, pool.kv.block_tokens) > blocks)
-        })
     }
 
     /// The event of `lane` is due.
@@ -170,11 +174,16 @@ impl Cluster {
                     handoffs: &mut self.handoffs,
                     cancelled: &mut self.cancelled,
                     overlap: self.transfer.overlap,
+                    produced: self.fabric.is_some().then_some(&mut self.produced),
                 };
                 instance.end_steps(stage as usize, &mut outlet, host);
                 self.mark_dirty(id);
+                if !self.produced.is_empty() {
+                    self.feed_network(host);
+                }
             }
             Lane::Link(id) => self.end_on_link(id, host),
+            Lane::Copy(id, way) => self.end_copying(id, way, host),
             Lane::Fabric => self.end_in_fabric(host),
         }
     }
@@ -215,6 +224,7 @@ impl Cluster {
                     plan: &mut self.plan,
                     returns: &mut self.returns,
                     fast_forward: self.fast_forward,
+                    layers: self.layers.map(|layers| (&mut self.produced, layers)),
                 };
                 instance.form(&mut shop, host);
             }
@@ -229,6 +239,9 @@ impl Cluster {
             }
         }
         self.dirty.clear();
+        if !self.produced.is_empty() {
+            self.feed_network(host);
+        }
     }
 
     fn refresh_routing(&mut self) {
@@ -246,33 +259,17 @@ impl Cluster {
 
     /// Whether a prompt is so short that it skips the prefill pools.
     pub(super) fn is_short(&self, slot: SlotId) -> bool {
-        self.decode.is_used() && self.table[slot].record.input_tokens < self.skip.below
+        self.skips_by_length(self.table[slot].record.input_tokens)
+    }
+
+    /// The same for a prompt of so many tokens.
+    pub(super) fn skips_by_length(&self, input_tokens: u32) -> bool {
+        self.decode.is_used() && input_tokens < self.skip.below
     }
 
     /// Puts a request in the queue of the instance that is to compute its prompt, or all it has to compute again.
     fn queue_prompt<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let now = host.now();
-        let again = self.table[slot].record.prefill_start != SimTime::NEVER;
-        let mut phase = Phase::Prefill;
-        if self.is_short(slot) && !again {
-            phase = Phase::Decode;
-        }
-        let mut chosen = match phase {
-            Phase::Prefill => self
-                .prefill
-                .choose(&self.table, slot, &mut self.instances, now),
-            Phase::Decode => self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now),
-        };
-        if let (Some(most), Phase::Prefill, false) = (self.skip.at_queue, phase, again)
-            && self.decode.is_used()
-            && self.instances[chosen.index()].queued(Phase::Prefill) >= most
-        {
-            chosen = self
-                .decode
-                .choose(&self.table, slot, &mut self.instances, now);
-        }
+        let chosen = self.choose_for_prompt(slot, host.now());
         let instance = &mut self.instances[chosen.index()];
         instance.pending_tokens += u64::from(self.table[slot].to_compute);
         let pool = &self.pools[instance.pool.index()];
@@ -284,6 +281,44 @@ impl Cluster {
         self.prefill.refresh(instance);
         self.decode.refresh(instance);
         self.mark_dirty(chosen);
+    }
+
+    /// The instance that is to compute a prompt: of the prefill pools, unless a rule lets it skip them.
+    fn choose_for_prompt(&mut self, slot: SlotId, now: SimTime) -> InstanceId {
+        let mut choose =
+            |routing: &mut Routing| routing.choose(&self.table, slot, &mut self.instances, now);
+        let again = self.table[slot].record.prefill_start != SimTime::NEVER;
+        if again || !self.decode.is_used() {
+            return choose(&mut self.prefill);
+        }
+        if self.table[slot].record.input_tokens < self.skip.below {
+            return choose(&mut self.decode);
+        }
+        let mut decode_on = None;
+        if self.reservation == Reservation::AtHandoffChosenAtArrival {
+            let chosen = choose(&mut self.decode);
+            if self.skip.uncached_below > 0
+                && self.instances[chosen.index()].uncached(&self.table, slot, now)
+                    < self.skip.uncached_below
+            {
+                return chosen;
+            }
+            decode_on = Some(chosen);
+        }
+        let mut choose =
+            |routing: &mut Routing| routing.choose(&self.table, slot, &mut self.instances, now);
+        let prefill_on = choose(&mut self.prefill);
+        let queued = || self.instances[prefill_on.index()].queued(Phase::Prefill);
+        if self.skip.at_queue.is_some_and(|most| queued() >= most) {
+            return decode_on.unwrap_or_else(|| {
+                self.decode
+                    .choose(&self.table, slot, &mut self.instances, now)
+            });
+        }
+        if let Some(decode_on) = decode_on {
+            self.assign(slot, decode_on);
+        }
+        prefill_on
     }
 
     pub(super) fn mark_dirty(&mut self, id: InstanceId) {
@@ -321,16 +356,6 @@ impl Cluster {
             self.table.remove(slot);
         }
     }
-
-    /// Requests that are in the cluster and can only move when an event comes: with no event pending they are stuck.
-    #[must_use]
-    pub fn stuck(&self) -> Vec<RequestId> {
-        self.table
-            .live_by_id()
-            .into_iter()
-            .map(|slot| self.table[slot].record.id)
-            .collect()
-    }
 }
 
 /// The instances of all pools, and the lanes of their events.
@@ -351,13 +376,19 @@ fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<
                 link,
                 prompt_block,
             ));
-            lanes.extend((0..pool.pp).map(|stage| Lane::Stage(id, stage)));
+            lanes.extend((0..concurrent(pool)).map(|stage| Lane::Stage(id, stage)));
         }
     }
     // Links come after all stages: at one instant steps end before transfers do.
     for instance in &mut instances {
         instance.link_lane = lanes.len();
         lanes.push(Lane::Link(instance.id));
+    }
+    if let Some(staging) = &spec.transfer.staging {
+        for instance in &mut instances {
+            instance.copies = Some(Box::new(Copies::new(staging, lanes.len())));
+            lanes.extend([Way::Out, Way::Into].map(|way| Lane::Copy(instance.id, way)));
+        }
     }
     if sharing.is_some() {
         lanes.push(Lane::Fabric);
@@ -383,7 +414,8 @@ fn new_instance(
     let grows = spec.kv.blocks.is_some() && reserve == KvReserve::Paged;
     let block_tokens = grows.then_some(spec.kv.block_tokens);
     let keeps_order = spec.limits.max_decode_context.is_some() || spec.batch.leaves_decodes_out();
-    let caches = prompt_block.is_some() && spec.kv.prefix_cache && spec.role != Role::Decode;
+    let caches = prompt_block.is_some() && spec.kv.prefix_cache;
+    let prefix_unit = blocks_for(u64::from(prompt_block.unwrap_or(1)), spec.kv.block_tokens);
     let stage = || PipelineStage {
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
@@ -403,19 +435,24 @@ fn new_instance(
         joiners: Vec::new(),
         inbound: std::collections::VecDeque::new(),
         early: 0,
+        assigned: 0,
         expected: 0,
         left_over: 0,
-        stages: (0..spec.pp).map(|_| stage()).collect(),
+        stages: (0..concurrent(spec)).map(|_| stage()).collect(),
+        prompts: usize::from(spec.multiplex.is_some()),
         kv: BlockPool::new(spec.kv.block_tokens, spec.kv.blocks),
         reserve,
-        prefix: caches.then(PrefixCache::default),
-        prefix_unit: blocks_for(u64::from(prompt_block.unwrap_or(1)), spec.kv.block_tokens),
+        prefix: caches.then(|| new_cache(&spec.kv, prefix_unit)),
+        prefix_unit,
+        prompt_block: u64::from(prompt_block.unwrap_or(1)),
+        cpu_load: cpu_load(&spec.kv, prompt_block.unwrap_or(1)),
         unreported: 0,
         seqs: 0,
         prefilling: 0,
         handing_off: 0,
         pending_tokens: 0,
         link,
+        copies: None,
         spare: Vec::new(),
         block_tokens,
         keeps_order,
@@ -423,7 +460,28 @@ fn new_instance(
     }
 }
 
-/// Whether the sequences that a pool preempts go back to a prefill instance.
-fn returns_to_prefill(pool: &PoolSpec) -> bool {
-    pool.role == Role::Decode && pool.kv.preemption == Preemption::ReturnToPrefill
+/// Steps that an instance can have in progress: one per pipeline stage, or one per stream.
+const fn concurrent(pool: &PoolSpec) -> u32 {
+    if pool.multiplex.is_some() { 2 } else { pool.pp }
+}
+
+/// The prefix cache of an instance, with its CPU tier.
+fn new_cache(kv: &KvSpec, prefix_unit: u64) -> PrefixCache {
+    let cache = PrefixCache::default();
+    match kv.cpu_cache {
+        Some(tier) => cache.with_cpu(CpuCache::new(tier.blocks / prefix_unit)),
+        None => cache,
+    }
+}
+
+/// Time to load a prompt block from the CPU tier.
+fn cpu_load(kv: &KvSpec, prompt_block: u32) -> SimDuration {
+    let seconds = |tier: CpuTier| {
+        let bytes = kv.bytes_per_token as f64 * f64::from(prompt_block);
+        SimDuration::from_secs_f64(bytes / tier.bytes_per_sec)
+    };
+    // A bandwidth so low that the clock has no number for it never ends a load.
+    kv.cpu_cache.map_or(SimDuration::ZERO, |tier| {
+        seconds(tier).unwrap_or(SimDuration::from_ps(u64::MAX / 4))
+    })
 }

@@ -2,8 +2,9 @@
 
 use super::decode_run::{Progression, RunClock};
 use super::host::Host;
-use super::instance::{Instance, Job};
+use super::instance::{Batch, Instance, Job};
 use super::observer::Observer;
+use super::overlap::Produced;
 use super::pool::Pool;
 use super::spec::{Preemption, Role};
 use super::table::Table;
@@ -21,11 +22,18 @@ pub(super) struct Shop<'a> {
     /// Preempted sequences that go back to a prefill instance.
     pub(super) returns: &'a mut Vec<SlotId>,
     pub(super) fast_forward: bool,
+    /// Where the layers of prompts in steps that start are told, and how many layers there are: for prompts that travel layer by
+    /// layer over a shared network.
+    pub(super) layers: Option<(&'a mut Vec<Produced>, u32)>,
 }
 
 impl Instance {
     /// Starts work on every idle stage that has some.
     pub(super) fn form<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        if self.prompts > 0 {
+            self.form_streams(shop, host);
+            return;
+        }
         for stage in (1..self.stages.len()).rev() {
             self.form_later_stage(stage, shop, host);
         }
@@ -53,7 +61,7 @@ impl Instance {
         } else {
             return;
         }
-        self.start(index, shop, host);
+        self.start(index, index, shop, host);
     }
 
     fn form_first_stage<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
@@ -78,11 +86,19 @@ impl Instance {
             first.batch.group.clock = None;
             first.wait.clock = None;
         }
-        self.start(0, shop, host);
+        self.start(0, 0, shop, host);
     }
 
-    fn plan_step(&mut self, shop: &mut Shop<'_>) {
-        let ready = &self.stages[0].wait;
+    /// Asks the policy for the next step.
+    pub(super) fn plan_step(&mut self, shop: &mut Shop<'_>) {
+        let first = &self.stages[0];
+        // A stream with a step in progress takes nothing; one stage alone is idle whenever it is asked.
+        let (decodes, decode_blocks) = if first.busy {
+            (0, 0)
+        } else {
+            (first.wait.n, first.wait.blocks_for_step())
+        };
+        let takes_prompts = !self.stages[self.prompts].busy;
         let idle = self.seqs == 0;
         let view = InstanceView {
             waiting: &Waiting {
@@ -91,15 +107,15 @@ impl Instance {
                 kv: &self.kv,
                 reserve: self.reserve,
                 // Sequences that have their KV caches in host memory, or wait for the blocks of their replies, come first.
-                closed: !self.swapped.is_empty() || !self.joiners.is_empty(),
+                closed: !self.swapped.is_empty() || self.awaits_reply() || !takes_prompts,
                 prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
-                queue: &self.partial,
+                queue: if takes_prompts { &self.partial } else { &[] },
                 table: shop.table,
             },
-            decodes: ready.n,
-            decode_blocks: ready.blocks_for_step(),
+            decodes,
+            decode_blocks,
             free_blocks: self.kv.free(),
             // With nothing admitted nothing will free blocks: the watermark must not lock the queue.
             watermark_blocks: if idle {
@@ -116,7 +132,7 @@ impl Instance {
     }
 
     /// Turns the plan's picks into jobs, admitting waiting prompts.
-    fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+    pub(super) fn take_picks<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         if self.prefix.is_some() {
             self.hold_prefixes(&shop.plan.picks, shop.table, host);
         }
@@ -175,7 +191,7 @@ impl Instance {
         let past = live.computed;
         live.computed += tokens;
         let last = live.computed == live.to_compute;
-        let batch = &mut self.stages[0].batch;
+        let batch = &mut self.stages[self.prompts].batch;
         batch.jobs.push(Job { slot, last });
         batch.chunks.push(Chunk {
             new: tokens,
@@ -187,7 +203,7 @@ impl Instance {
 
     /// Moves the ready sequences into the batch, as many as the decode context cap lets, and preempts until the rest finds
     /// its KV blocks.
-    fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+    pub(super) fn take_decodes<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let cap = shop.pool.limits.max_decode_context.unwrap_or(u64::MAX);
         let most = shop.plan.decodes.max(1);
         // Again when all of the batch were preempted and others were left over: one of them can go on.
@@ -274,15 +290,23 @@ impl Instance {
         host.observer().preempted(now, self.id, id);
     }
 
-    /// Starts the batch that stands on `index`.
-    fn start<H: Host>(&mut self, index: usize, shop: &mut Shop<'_>, host: &mut H) {
+    /// Starts the batch that stands on `index`, with the times of `site`.
+    pub(super) fn start<H: Host>(
+        &mut self,
+        index: usize,
+        site: usize,
+        shop: &mut Shop<'_>,
+        host: &mut H,
+    ) {
         let now = host.now();
         let extra = if index == 0 {
             std::mem::take(&mut self.swap_time)
         } else {
             SimDuration::ZERO
         };
-        let lone_decode = self.stages.len() == 1
+        let one_stage = self.stages.len() == 1 || self.prompts > 0;
+        let lone_decode = index == 0
+            && one_stage
             && self.stages[0].batch.jobs.is_empty()
             && extra == SimDuration::ZERO;
         if index == 0 {
@@ -295,9 +319,8 @@ impl Instance {
                 }
             }
         }
-        let stage_id = u32::try_from(index).expect("few stages");
         let end = if lone_decode {
-            self.start_run(shop, host)
+            self.start_run(site, shop, host)
         } else {
             if index == 0 {
                 let blocks = self.stages[0].batch.group.blocks_for_step();
@@ -306,20 +329,24 @@ impl Instance {
             let batch = &mut self.stages[index].batch;
             let group = &batch.group;
             let time = if batch.jobs.is_empty() {
-                shop.pool.decode_step(stage_id, group.n, group.context)
+                shop.pool.decode_step(site, group.n, group.context)
             } else {
                 let shape = StepShape {
                     chunks: &batch.chunks,
                     decodes: group.n,
                     context: group.context,
                 };
-                shop.pool.step(stage_id, &shape)
+                shop.pool.step(site, &shape)
             };
             batch.steps = 1;
             batch.run = None;
             now.saturating_add(time).saturating_add(extra)
         };
+        let is_last = index + 1 == self.stages.len();
         let stage = &mut self.stages[index];
+        if let (Some((produced, layers)), true) = (&mut shop.layers, is_last) {
+            tell_layers(&stage.batch, now, end, *layers, produced);
+        }
         stage.batch.started = now;
         stage.busy = true;
         host.schedule(self.lane + index, end);
@@ -327,13 +354,13 @@ impl Instance {
 
     /// Starts decode steps that end at an instant known in closed form: up to the first sequence's last token, the step that
     /// would find no KV block, the end of the linear segment or the decode context cap.
-    fn start_run<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) -> SimTime {
+    fn start_run<H: Host>(&mut self, site: usize, shop: &mut Shop<'_>, host: &mut H) -> SimTime {
         let now = host.now();
         let whole = self.stages[0].wait.n == 0;
         let batch = &mut self.stages[0].batch;
         let group = &mut batch.group;
         let (n, context) = (u64::from(group.n), group.context);
-        let (segment, segment_end) = shop.pool.decode_segment(0, group.n, context);
+        let (segment, segment_end) = shop.pool.decode_segment(site, group.n, context);
         let first = segment
             .base
             .0
@@ -369,5 +396,31 @@ impl Instance {
         batch.run = Some(run);
         self.reserve_blocks(blocks);
         clock.end_of(&run, steps)
+    }
+}
+
+/// Tells of the layers of prompts that a step computes, all but the last one: each may travel while the next is computed.
+fn tell_layers(
+    batch: &Batch,
+    start: SimTime,
+    end: SimTime,
+    layers: u32,
+    produced: &mut Vec<Produced>,
+) {
+    let all: u64 = batch.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
+    let step = end.saturating_since(start).as_ps();
+    let first = SimDuration::from_ps(step.div_ceil(u64::from(layers)));
+    for (job, chunk) in batch.jobs.iter().zip(&batch.chunks) {
+        let rest = chunk.new.div_ceil(layers);
+        // A model of one layer has nothing to send before the step ends.
+        if rest < chunk.new {
+            produced.push(Produced {
+                slot: job.slot,
+                tokens: chunk.past + chunk.new - rest,
+                at: start.saturating_add(first),
+                over: SimDuration::from_ps((step - first.as_ps()).max(1)),
+                share: f64::from(chunk.new) / all as f64,
+            });
+        }
     }
 }

@@ -15,6 +15,8 @@ pub(super) struct Live {
     pub(super) record: RequestRecord,
     /// The client's limit on output tokens: all that a router may know.
     pub(super) max_output: u32,
+    /// A number that the requests of its session share; 0 for none.
+    pub(super) session: u64,
     /// Output tokens emitted before it joined its present decode batch.
     pub(super) emitted: u32,
     /// Tokens its KV cache holds when its prompt is done: the prompt, plus what was generated before a preemption.
@@ -44,8 +46,14 @@ pub(super) struct Live {
     pub(super) last_chunk: u32,
     /// Blocks are reserved, or waited for, on its decode instance before its prompt is done.
     pub(super) early: bool,
+    /// Its decode instance was chosen at arrival, and its prompt is not done.
+    pub(super) assigned: bool,
     /// Prompt blocks it holds in the prefix cache of the instance it is on.
     pub(super) held: usize,
+    /// Prompt blocks it holds in the prefix cache of the decode instance that it has not reached yet.
+    pub(super) held_there: u32,
+    /// Tokens of its prompt that were handed to a shared network before it was done.
+    pub(super) fed: u32,
     /// Under [`KvReserve::OracleAtDecode`]: the blocks of its reply are taken.
     pub(super) whole: bool,
     /// Order of joining decode batches; preemption takes the latest.
@@ -102,10 +110,20 @@ impl Table {
 
     /// The ids of the whole prompt blocks of the request in `slot`.
     pub(super) fn prefix_ids(&self, slot: SlotId) -> &[u32] {
-        let request = self[slot].record.id.index();
+        self.prefix_ids_of(self[slot].record.id)
+    }
+
+    /// The ids of the whole prompt blocks of a request.
+    pub(super) fn prefix_ids_of(&self, id: RequestId) -> &[u32] {
         self.prefixes
             .as_ref()
-            .map_or(&[], |prefixes| prefixes.ids(request))
+            .map_or(&[], |prefixes| prefixes.ids(id.index()))
+    }
+
+    /// Tokens of a prompt block.
+    pub(super) fn prompt_block(&self) -> u64 {
+        let prefixes = self.prefixes.as_ref();
+        prefixes.map_or(0, |prefixes| u64::from(prefixes.block_tokens()))
     }
 
     /// Takes a request in.
@@ -132,6 +150,7 @@ impl Table {
                 last_token: SimTime::NEVER,
             },
             max_output: request.max_output,
+            session: request.session,
             emitted: 0,
             to_compute: request.input_tokens,
             computed: 0,
@@ -146,7 +165,10 @@ impl Table {
             kv_since: SimTime::NEVER,
             last_chunk: 0,
             early: false,
+            assigned: false,
             held: 0,
+            held_there: 0,
+            fed: 0,
             whole: false,
             joined: 0,
         };
@@ -157,6 +179,11 @@ impl Table {
         }
         self.rows.push(row);
         SlotId::new(self.rows.len() - 1)
+    }
+
+    /// How many requests are alive.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len() - self.free.len()
     }
 
     /// Lets a request go; its row may be used again.

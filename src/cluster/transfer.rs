@@ -1,122 +1,187 @@
 //! KV caches on their way.
 //!
 //! ```text
-//! link queue ─ posting (base + blocks × c) ─ bytes flow (link of its own, or a share of the network) ─ arrived
+//! (copy to host) ─ link queue ─ posting (base + blocks × c) ─ bytes flow (own link, or a share of the network) ─ (copy from host) ─ arrived
 //! ```
+//!
+//! Who pushes posts on the prefill instance, who pulls on the decode instance: there is the queue, and there the transfers in flight
+//! are counted. Copies are made where transfers are staged through host memory as a whole.
 
 use super::host::Host;
+use super::journey::{Journey, TransferFact};
 use super::observer::Observer;
-use super::spec::Overlap;
+use super::spec::TransferMode;
 use super::state::Cluster;
 use crate::ids::{InstanceId, SlotId};
 use crate::net::Shipment;
 use crate::units::{SimDuration, SimTime};
 
 impl Cluster {
-    /// Queues the transfer of a request's KV cache on its prefill instance's link; `ahead` tokens of it have been sent.
-    pub(super) fn send<H: Host>(&mut self, slot: SlotId, ahead: u64, host: &mut H) {
+    /// Sends the KV cache of a request on its way; `ahead` tokens of it have been sent, for which a link was taken for `hidden`.
+    pub(super) fn send<H: Host>(
+        &mut self,
+        slot: SlotId,
+        (ahead, hidden): (u64, SimDuration),
+        host: &mut H,
+    ) {
+        let (per_token, held) = (self.sent_per_token(slot), self.held_tokens(slot));
+        let travels = u64::from(self.table[slot].computed) - held;
+        let tokens = travels - ahead;
+        if self.journeys.len() <= slot.index() {
+            self.journeys.resize(slot.index() + 1, Journey::NONE);
+        }
+        self.journeys[slot.index()] = Journey {
+            queued: host.now(),
+            departed: host.now(),
+            bytes: travels * per_token,
+            early: ahead * per_token,
+            tokens,
+            held,
+            hidden,
+            ..Journey::NONE
+        };
+        if self.transfer.staging.is_some() {
+            self.copy_out(slot, tokens * per_token, host);
+        } else {
+            self.post(slot, host);
+        }
+    }
+
+    /// Bytes per token of what travels.
+    pub(super) fn sent_per_token(&self, slot: SlotId) -> u64 {
+        let from = &self.instances[self.table[slot].prefill_on.index()];
+        self.pools[from.pool.index()].kv.bytes_per_token
+    }
+
+    fn poster(&self, slot: SlotId) -> InstanceId {
         let live = &self.table[slot];
-        let from = live.prefill_on;
-        let instance = &mut self.instances[from.index()];
-        let per_token = self.pools[instance.pool.index()].kv.bytes_per_token;
-        let tokens = u64::from(live.computed);
-        let blocks = instance.kv.blocks_for(tokens - ahead);
+        match self.transfer.mode {
+            TransferMode::Push => live.prefill_on,
+            TransferMode::Pull => live.decode_on,
+        }
+    }
+
+    /// Queues a transfer on its poster's link.
+    pub(super) fn post<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let poster = self.poster(slot);
+        let per_token = self.sent_per_token(slot);
+        let journey = &mut self.journeys[slot.index()];
+        journey.ready = host.now();
+        let tokens = journey.tokens;
+        let live = &self.table[slot];
+        // A descriptor moves no more than a block of either side.
+        let [from, to] = [live.prefill_on, live.decode_on].map(|id| &self.instances[id.index()].kv);
+        let blocks = from.blocks_for(tokens).max(to.blocks_for(tokens));
         let posting = self.transfer.per_block.as_ps().saturating_mul(blocks);
-        instance.link.push(Shipment {
+        self.instances[poster.index()].link.push(Shipment {
             slot,
             bytes: tokens * per_token,
-            left: (tokens - ahead) * per_token,
             posting: SimDuration::from_ps(self.transfer.base.as_ps().saturating_add(posting)),
         });
-        self.start_transfers(from, host);
+        self.start_transfers(poster, host);
     }
 
-    /// Whole tokens of a prompt's KV cache that its idle link has sent while the rest was being computed.
-    pub(super) fn sent_ahead(&mut self, slot: SlotId, prompt: u32, now: SimTime) -> u64 {
-        let live = &self.table[slot];
-        let kept = match self.transfer.overlap {
-            Overlap::None => return 0,
-            Overlap::Chunk => live.last_chunk,
-            Overlap::Layerwise { layers } => live.last_chunk.div_ceil(layers),
-        };
-        let instance = &mut self.instances[live.prefill_on.index()];
-        let per_token = self.pools[instance.pool.index()].kv.bytes_per_token;
-        let most = u64::from(prompt - kept) * per_token;
-        instance
-            .link
-            .send_ahead(live.kv_since, now, most)
-            .checked_div(per_token)
-            .unwrap_or(0)
+    /// A KV cache begins to move.
+    pub(super) fn depart<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let now = host.now();
+        let live = &mut self.table[slot];
+        let record = &mut live.record;
+        // A sequence that was preempted and computed again may travel again; its history keeps what was before its first token.
+        if record.transfer_start == SimTime::NEVER && record.decode_start == SimTime::NEVER {
+            record.transfer_start = now;
+        }
+        let (from, to) = (live.prefill_on, live.decode_on);
+        let bytes = self.journeys[slot.index()].bytes;
+        host.observer().transfer_started(now, from, to, bytes);
     }
 
-    /// Starts what the link of `from` may start; transfers that take no time end at once.
-    fn start_transfers<H: Host>(&mut self, from: InstanceId, host: &mut H) {
+    /// Starts what the link of `poster` may start; transfers that take no time end at once.
+    fn start_transfers<H: Host>(&mut self, poster: InstanceId, host: &mut H) {
         let now = host.now();
         let shares = self.fabric.is_some();
-        while let Some(next) = self.instances[from.index()].link.start_next() {
-            let record = &mut self.table[next.slot].record;
-            // A sequence that was preempted and computed again may travel again; its history keeps what was before its first token.
-            if record.transfer_start == SimTime::NEVER && record.decode_start == SimTime::NEVER {
-                record.transfer_start = now;
+        while let Some(next) = self.instances[poster.index()].link.start_next() {
+            if self.transfer.staging.is_none() {
+                self.depart(next.slot, host);
             }
-            let to = self.table[next.slot].decode_on;
-            host.observer().transfer_started(now, from, to, next.bytes);
-            let link = &self.instances[from.index()].link;
+            let link = &self.instances[poster.index()].link;
             let wire = if shares {
                 SimDuration::ZERO
             } else {
-                link.wire(next.left)
+                link.wire(next.bytes)
             };
-            let end = now.saturating_add(next.posting).saturating_add(wire);
+            let journey = &mut self.journeys[next.slot.index()];
+            journey.turn = now;
+            journey.wire = now.saturating_add(next.posting);
+            let end = journey.wire.saturating_add(wire);
             if end > now {
-                host.schedule(self.instances[from.index()].link_lane, end);
+                host.schedule(self.instances[poster.index()].link_lane, end);
                 return;
             }
-            self.leave_link(from, host);
+            self.leave_link(poster, host);
         }
     }
 
-    /// The link of `from` is done with what it did: start the next.
-    pub(super) fn end_on_link<H: Host>(&mut self, from: InstanceId, host: &mut H) {
-        self.leave_link(from, host);
-        self.start_transfers(from, host);
+    /// The link of `poster` is done with what it did: start the next.
+    pub(super) fn end_on_link<H: Host>(&mut self, poster: InstanceId, host: &mut H) {
+        self.leave_link(poster, host);
+        self.start_transfers(poster, host);
     }
 
-    /// What was on the link has arrived or, where a network is shared, was posted.
-    fn leave_link<H: Host>(&mut self, from: InstanceId, host: &mut H) {
+    /// What was on the link has landed or, where a network is shared, was posted.
+    fn leave_link<H: Host>(&mut self, poster: InstanceId, host: &mut H) {
         let now = host.now();
-        let link = &mut self.instances[from.index()].link;
+        let link = &mut self.instances[poster.index()].link;
         if let Some(fabric) = &mut self.fabric {
-            let Shipment { slot, left, .. } = link.launch();
-            fabric.start(now, slot, from, self.table[slot].decode_on, left);
-            host.schedule(self.fabric_lane, fabric.next_end());
+            let Shipment { slot, bytes, .. } = link.launch();
+            let live = &self.table[slot];
+            fabric.start(now, slot, live.prefill_on, live.decode_on, bytes);
+            self.watch_network(host);
         } else {
             let slot = link.end(now).slot;
-            self.arrive_at_decode(slot, host);
+            self.land(slot, host);
         }
     }
 
-    /// Bytes have ended flowing in the network.
+    /// Bytes have ended flowing in the network, or an early part begins to.
     pub(super) fn end_in_fabric<H: Host>(&mut self, host: &mut H) {
         let Some(fabric) = &mut self.fabric else {
             return;
         };
         let ended = fabric.end_due(host.now());
-        let next = fabric.next_end();
-        if next != SimTime::NEVER {
-            host.schedule(self.fabric_lane, next);
-        }
+        self.watch_network(host);
         for slot in ended {
-            let from = self.table[slot].prefill_on;
-            self.instances[from.index()].link.land();
+            let poster = self.poster(slot);
+            self.instances[poster.index()].link.land();
+            self.land(slot, host);
+            self.start_transfers(poster, host);
+        }
+    }
+
+    /// Sets the network's next event.
+    pub(super) fn watch_network<H: Host>(&self, host: &mut H) {
+        let next = self.fabric.as_ref().map(crate::net::Fabric::next_event);
+        match next {
+            None | Some(SimTime::NEVER) => host.cancel(self.fabric_lane),
+            Some(at) => host.schedule(self.fabric_lane, at),
+        }
+    }
+
+    /// The last byte has left the link or the network.
+    fn land<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+        let journey = &mut self.journeys[slot.index()];
+        (journey.landed, journey.up) = (host.now(), host.now());
+        if self.transfer.staging.is_some() {
+            self.copy_in(slot, host);
+        } else {
             self.arrive_at_decode(slot, host);
-            self.start_transfers(from, host);
         }
     }
 
     /// The KV cache has arrived: the source's blocks are free, the sequence may decode.
-    fn arrive_at_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
+    pub(super) fn arrive_at_decode<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let now = host.now();
+        let poster = self.poster(slot);
+        let journey = self.journeys[slot.index()];
         let live = &mut self.table[slot];
         let (from, to) = (live.prefill_on, live.decode_on);
         let tokens = u64::from(live.computed);
@@ -125,12 +190,30 @@ impl Cluster {
             record.transfer_end = now;
         }
         let source = &mut self.instances[from.index()];
-        let bytes = tokens * self.pools[source.pool.index()].kv.bytes_per_token;
         source.handing_off -= 1;
         source.give_up(slot, tokens, &mut self.table, host);
         self.mark_dirty(from);
-        host.observer().transfer_ended(now, from, to, bytes);
-        self.instances[to.index()].add_joiner(slot, host);
+        host.observer().transfer_ended(now, from, to, journey.bytes);
+        host.observer().transferred(&TransferFact {
+            from,
+            to,
+            poster,
+            queued: journey.queued,
+            departed: journey.departed,
+            ready: journey.ready,
+            turn: journey.turn,
+            wire: journey.wire,
+            landed: journey.landed,
+            up: journey.up,
+            ended: now,
+            bytes: journey.bytes,
+            early_bytes: journey.early,
+            hidden: journey.hidden,
+            held_tokens: journey.held,
+        });
+        let target = &mut self.instances[to.index()];
+        target.cache_arrival(slot, &mut self.table, host);
+        target.add_joiner(slot, host);
         self.mark_dirty(to);
     }
 }

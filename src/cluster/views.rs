@@ -80,6 +80,14 @@ impl ClusterView for Candidates<'_> {
         self.ids.len()
     }
 
+    fn id(&self, i: usize) -> InstanceId {
+        self.ids[i]
+    }
+
+    fn position(&self, id: InstanceId) -> Option<usize> {
+        self.ids.binary_search(&id).ok()
+    }
+
     fn queued(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].queued(self.phase)
     }

@@ -4,10 +4,12 @@
 //! so it takes a new block for exactly those sequences whose context is a multiple of the block size. Contexts of
 //! a batch move in lockstep, so counting sequences by residue class tells the blocks of any number of steps without stepping.
 
+mod cpu_cache;
 mod pool;
 mod prefix_cache;
 mod residues;
 
+pub use cpu_cache::CpuCache;
 pub use pool::BlockPool;
 pub use prefix_cache::PrefixCache;
 pub use residues::Residues;

@@ -27,6 +27,12 @@ impl BlockPool {
         blocks_for(tokens, self.block_tokens)
     }
 
+    /// Tokens per block.
+    #[must_use]
+    pub const fn block_tokens(&self) -> u32 {
+        self.block_tokens
+    }
+
     /// Blocks in all; `None` when unlimited.
     #[must_use]
     pub const fn capacity(&self) -> Option<u64> {

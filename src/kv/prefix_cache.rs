@@ -7,6 +7,8 @@
 //! Not modelled: partly filled blocks (only whole ones are cached) and duplicates (two sequences that computed the same
 //! block at the same time share it from then on; vLLM keeps both).
 
+use super::CpuCache;
+
 const ABSENT: u32 = u32::MAX;
 const NONE: u32 = u32::MAX;
 
@@ -28,6 +30,8 @@ pub struct PrefixCache {
     newest: u32,
     idle: u64,
     cached: u64,
+    /// Where dropped blocks go.
+    cpu: Option<CpuCache>,
 }
 
 impl Default for PrefixCache {
@@ -38,11 +42,34 @@ impl Default for PrefixCache {
             newest: NONE,
             idle: 0,
             cached: 0,
+            cpu: None,
         }
     }
 }
 
 impl PrefixCache {
+    /// The same, with a CPU tier that takes what is dropped.
+    #[must_use]
+    pub fn with_cpu(self, cpu: CpuCache) -> Self {
+        Self {
+            cpu: Some(cpu),
+            ..self
+        }
+    }
+
+    /// How many leading `ids`, which follow those that [`PrefixCache::hits`] found, are in the CPU tier.
+    #[must_use]
+    pub fn cpu_hits(&self, ids: &[u32]) -> usize {
+        self.cpu.as_ref().map_or(0, |cpu| cpu.hits(ids))
+    }
+
+    /// Notes that `ids`, all in the CPU tier, are loaded.
+    pub fn load(&mut self, ids: &[u32]) {
+        if let Some(cpu) = &mut self.cpu {
+            cpu.touch(ids);
+        }
+    }
+
     /// How many leading `ids` are cached.
     #[must_use]
     pub fn hits(&self, ids: &[u32]) -> usize {
@@ -118,13 +145,16 @@ impl PrefixCache {
         idle
     }
 
-    /// Drops idle blocks, least recently used first, until at most `most` are left.
+    /// Drops idle blocks, least recently used first, until at most `most` are left. The CPU tier, if there is one, takes them.
     pub fn trim(&mut self, most: u64) {
         while self.idle > most {
             let id = self.oldest;
             self.unlink(id);
             self.entries[id as usize].holders = ABSENT;
             self.cached -= 1;
+            if let Some(cpu) = &mut self.cpu {
+                cpu.put(id);
+            }
         }
     }
 

@@ -8,9 +8,12 @@ use super::Chunk;
 use super::LatencyError;
 use super::compose::{Composed, Formats, Overhead};
 use super::kernels::{
-    Collective, CollectiveKind, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+    Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
+    Kernels, LatentLayout, Timed,
 };
-use super::profile::{self, ProfileError, SurfaceKind, Surfaces, roofline_seconds};
+use super::profile::{
+    self, CopyPath, Launch, ProfileError, SurfaceKind, Surfaces, roofline_seconds,
+};
 use super::roofline::{Datasheet, Efficiency};
 use crate::hardware::{self, GpuSpec, ProfileFile};
 use crate::model::{KvDtype, ModelSpec, Parallelism, WeightDtype};
@@ -20,8 +23,12 @@ const KNOTS: &[u32] = &[
     64, 128, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 16384, 32768, 65536, 131_072,
 ];
 
-/// Fixed cost of a kernel that does not scale with the GPU, in seconds.
+/// Fixed cost of a kernel that does not scale with the GPU, in seconds: launch, ramp and tail. Profiles that timed launches
+/// say better.
 const FIXED: f64 = 4e-6;
+
+/// Ramp and tail of a kernel beside its launch.
+const RAMP: f64 = 2e-6;
 
 /// Kernel times of one GPU type from its profile.
 #[derive(Debug, Clone)]
@@ -30,6 +37,8 @@ pub struct Calibrated {
     surfaces: Surfaces,
     /// The GPU the surfaces were measured on, where it is another.
     lender: Option<GpuSpec>,
+    /// Fixed cost of a kernel in seconds.
+    fixed: f64,
     fallback: Datasheet,
     /// Exponent of the power law of expert popularity plus one; 1 is even.
     skew: f64,
@@ -56,8 +65,16 @@ impl Calibrated {
             }
             (None, None) => (Surfaces::new(), None),
         };
+        // Engines replay recorded graphs: what one more kernel of a graph costs is what it costs them.
+        let launch = surfaces.get(&SurfaceKind::Launch(Launch::GraphNode));
+        let fixed = launch.map_or(FIXED, |s| s.grid.at(&[1.0]) + RAMP);
+        let efficiency = Efficiency {
+            kernel_seconds: fixed,
+            ..Efficiency::default()
+        };
         Ok(Self {
-            fallback: Datasheet::new(gpu.clone(), Efficiency::default())?,
+            fallback: Datasheet::new(gpu.clone(), efficiency)?,
+            fixed,
             gpu,
             surfaces,
             lender,
@@ -86,8 +103,9 @@ impl Calibrated {
         };
         let lent = profile::predict(surface, point, lender).seconds;
         let here = roofline_seconds(kind, point, &self.gpu);
-        let ratio = here / roofline_seconds(kind, point, lender);
-        let fixed = lent.min(FIXED);
+        let there = roofline_seconds(kind, point, lender);
+        let ratio = if there > 0.0 { here / there } else { 1.0 };
+        let fixed = lent.min(self.fixed);
         Some(Timed::unmeasured(
             (fixed + (lent - fixed) * ratio).max(here),
         ))
@@ -104,16 +122,37 @@ impl Calibrated {
             return Some(timed);
         }
         let timed = self.read(make(128), point)?;
-        let fixed = timed.seconds.min(FIXED);
+        let fixed = timed.seconds.min(self.fixed);
         let scale = f64::from(head_dim) / 128.0;
         Some(Timed::unmeasured(fixed + (timed.seconds - fixed) * scale))
     }
 
-    /// The 8-bit KV formats share their surface.
-    const fn kv(kv: KvDtype) -> KvDtype {
+    /// How often the layout exceeds the KV heads that were timed: attention works on each KV head of each sequence alone,
+    /// so more heads are more sequences.
+    fn fold(&self, layout: &HeadLayout) -> f64 {
+        let edge = |kv, d| {
+            let surface = self.surfaces.get(&SurfaceKind::DecodeAttention(kv, d))?;
+            surface.grid.axes()[2].knots.last().copied()
+        };
+        let timed = KvDtype::ALL
+            .into_iter()
+            .find_map(|kv| edge(kv, layout.head_dim).or_else(|| edge(kv, 128)));
+        (f64::from(layout.kv_heads) / timed.unwrap_or(f64::INFINITY)).max(1.0)
+    }
+
+    /// The time in the layout's KV format. The 8-bit formats share a surface; where there is none, `bf16` says what the surface
+    /// of 16 bits comes to.
+    fn in_format(
+        &self,
+        kv: KvDtype,
+        read: impl Fn(KvDtype) -> Option<Timed>,
+        bf16: impl Fn() -> Option<Timed>,
+    ) -> Option<Timed> {
+        let unmeasured = |t: Timed| Timed::unmeasured(t.seconds);
         match kv {
-            KvDtype::Int8 => KvDtype::Fp8,
-            other => other,
+            KvDtype::Bf16 => read(kv),
+            KvDtype::Fp8 => read(kv).or_else(|| bf16().map(unmeasured)),
+            KvDtype::Int8 => read(KvDtype::Fp8).or_else(bf16).map(unmeasured),
         }
     }
 }
@@ -151,6 +190,24 @@ fn chunked(
 }
 
 impl Calibrated {
+    /// Causal attention of a uniform batch of prompts without past.
+    fn uniform(&self, layout: &HeadLayout, batch: f64, new: f64) -> Option<Timed> {
+        let point = profile::prefill_point(layout, batch, new, self.fold(layout));
+        let read = |kv| {
+            let kind = |d| SurfaceKind::PrefillAttention(kv, d);
+            self.attention(kind, layout.head_dim, &point)
+        };
+        // Prefill is bound by compute, which an 8-bit cache does not change without kernels for it.
+        self.in_format(layout.kv, read, || read(KvDtype::Bf16))
+    }
+
+    /// [`Calibrated::uniform`] of latent attention.
+    fn uniform_latent(&self, layout: &LatentLayout, batch: f64, new: f64) -> Option<Timed> {
+        let point = profile::latent_point(layout, batch, new);
+        let read = |kv| self.read(SurfaceKind::LatentPrefill(kv), &point);
+        self.in_format(layout.kv, read, || read(KvDtype::Bf16))
+    }
+
     /// A product with block scales under a CUDA graph.
     ///
     /// The published timings of these kernels were taken without one: small products show the host's launch cost (60
@@ -182,11 +239,7 @@ impl Kernels for Calibrated {
     }
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| {
-            let point = profile::prefill_point(layout, batch, new);
-            let kind = |d| SurfaceKind::PrefillAttention(Self::kv(layout.kv), d);
-            self.attention(kind, layout.head_dim, &point)
-        };
+        let uniform = |batch: f64, new: f64| self.uniform(layout, batch, new);
         chunked(chunks, |c| layout.prefill_flops(c), uniform)
             .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
     }
@@ -194,25 +247,32 @@ impl Kernels for Calibrated {
     fn decode_attention(&self, layout: &HeadLayout, batch: u32, context: f64) -> Timed {
         let each = context / f64::from(batch) + 1.0;
         let seen = layout.window.map_or(each, |w| each.min(f64::from(w)));
-        let point = profile::decode_point(layout, batch, seen);
-        let kind = |d| SurfaceKind::DecodeAttention(Self::kv(layout.kv), d);
-        self.attention(kind, layout.head_dim, &point)
+        let fold = self.fold(layout);
+        let read = |kv, context: f64| {
+            let point = profile::decode_point(layout, batch, context, fold);
+            let kind = |d| SurfaceKind::DecodeAttention(kv, d);
+            self.attention(kind, layout.head_dim, &point)
+        };
+        // Decode is bound by the KV bytes it reads: half the bytes are half the context.
+        let halved = || read(KvDtype::Bf16, (seen / 2.0).max(1.0));
+        self.in_format(layout.kv, |kv| read(kv, seen), halved)
             .unwrap_or_else(|| self.fallback.decode_attention(layout, batch, context))
     }
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| {
-            let point = profile::latent_point(layout, batch, new);
-            self.read(SurfaceKind::LatentPrefill(Self::kv(layout.kv)), &point)
-        };
+        let uniform = |batch: f64, new: f64| self.uniform_latent(layout, batch, new);
         chunked(chunks, |c| layout.prefill_flops(c), uniform)
             .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
     }
 
     fn latent_decode(&self, layout: &LatentLayout, batch: u32, context: f64) -> Timed {
         let each = context / f64::from(batch) + 1.0;
-        let point = profile::latent_point(layout, f64::from(batch), each);
-        self.read(SurfaceKind::LatentDecode(Self::kv(layout.kv)), &point)
+        let read = |kv, each: f64| {
+            let point = profile::latent_point(layout, f64::from(batch), each);
+            self.read(SurfaceKind::LatentDecode(kv), &point)
+        };
+        let halved = || read(KvDtype::Bf16, (each / 2.0).max(1.0));
+        self.in_format(layout.kv, |kv| read(kv, each), halved)
             .unwrap_or_else(|| self.fallback.latent_decode(layout, batch, context))
     }
 
@@ -234,14 +294,77 @@ impl Kernels for Calibrated {
         .unwrap_or_else(|| self.fallback.collective(c))
     }
 
+    fn dispatch(&self, d: Dispatch) -> Timed {
+        let point = profile::dispatch_point(d);
+        let way = |phase, mode| {
+            let kind = SurfaceKind::Dispatch(phase, mode);
+            // How times grow with ranks depends on where the links end: nobody's guess beyond the table.
+            let most = *self.surfaces.get(&kind)?.grid.axes()[2].knots.last()?;
+            (point[2] <= most).then(|| self.read(kind, &point))?
+        };
+        let trip = |mode| {
+            let out = way(DispatchPhase::Dispatch, mode)?;
+            let back = way(DispatchPhase::Combine, mode)?;
+            Some(Timed {
+                seconds: out.seconds + back.seconds,
+                measured: out.measured && back.measured,
+            })
+        };
+        // Engines take the mode that suits the step.
+        let best = DispatchMode::ALL.into_iter().filter_map(trip);
+        best.min_by(|a, b| a.seconds.total_cmp(&b.seconds))
+            .unwrap_or_else(|| {
+                let way = self.collective(d.all_to_all());
+                Timed {
+                    seconds: 2.0 * way.seconds,
+                    ..way
+                }
+            })
+    }
+
     fn elementwise(&self, bytes: f64) -> Timed {
         self.read(SurfaceKind::Elementwise, &[bytes])
             .unwrap_or_else(|| self.fallback.elementwise(bytes))
     }
 
+    fn lone_prompt(&self, layout: &HeadLayout, length: f64) -> Option<Timed> {
+        self.uniform(layout, 1.0, length)
+    }
+
+    fn lone_latent_prompt(&self, layout: &LatentLayout, length: f64) -> Option<Timed> {
+        self.uniform_latent(layout, 1.0, length)
+    }
+
     fn context_knots(&self) -> &[u32] {
         KNOTS
     }
+
+    fn datasheet(&self) -> &Datasheet {
+        &self.fallback
+    }
+}
+
+/// Bytes of a large copy, whose fixed part does not matter.
+const LARGE_COPY: f64 = 256e6;
+
+/// Bytes per second between host and device in the slower direction, where the profile timed copies.
+///
+/// # Errors
+/// When a surface is broken.
+pub fn host_bandwidth(file: &ProfileFile, path: &str) -> Result<Option<f64>, LatencyError> {
+    let Some(value) = &file.surfaces else {
+        return Ok(None);
+    };
+    let (surfaces, gpu) = (profile::parse(value, path)?, file.gpu());
+    let rate = |direction| {
+        let surface = surfaces.get(&SurfaceKind::Copy(direction))?;
+        Some(LARGE_COPY / profile::predict(surface, &[LARGE_COPY], &gpu).seconds)
+    };
+    let both = (rate(CopyPath::HostToDevice), rate(CopyPath::DeviceToHost));
+    Ok(match both {
+        (Some(to), Some(from)) => Some(to.min(from)),
+        _ => None,
+    })
 }
 
 /// Step times of a model on the GPU of a profile.
@@ -259,5 +382,7 @@ pub fn calibrated(
     Composed::new(model, kernels, parallelism, formats, overhead)
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

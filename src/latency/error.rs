@@ -26,6 +26,16 @@ pub enum LatencyError {
         /// What is allowed.
         allowed: &'static str,
     },
+    /// A share of the SMs, or a factor that goes with it, is impossible.
+    #[error("{key}: {value} is not allowed; it must be {allowed}")]
+    BadShare {
+        /// Which.
+        key: &'static str,
+        /// The value seen.
+        value: f64,
+        /// What is allowed.
+        allowed: &'static str,
+    },
     /// The GPU does not compute in that format.
     #[error("{gpu} has no {precision} peak, which {format} weights need; allowed: {known}")]
     NoPeak {

@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 
 use super::Chunk;
+use super::roofline::Datasheet;
 use crate::model::{KvDtype, WeightDtype};
 
 /// A kernel's time.
@@ -88,6 +89,16 @@ impl HeadLayout {
         4.0 * f64::from(self.heads) * f64::from(self.head_dim) * self.pairs(chunk)
     }
 
+    /// Bytes that causal chunks read and write: queries and outputs, keys and values.
+    #[must_use]
+    pub fn prefill_bytes(&self, chunks: &[Chunk]) -> f64 {
+        let rows = 4.0 * f64::from(self.heads) * f64::from(self.head_dim);
+        let bytes = |c: &Chunk| {
+            f64::from(c.new) * rows + f64::from(c.new + c.past) * self.kv_bytes_per_token()
+        };
+        chunks.iter().map(bytes).sum()
+    }
+
     /// KV bytes of one token.
     #[must_use]
     pub fn kv_bytes_per_token(&self) -> f64 {
@@ -136,6 +147,14 @@ impl LatentLayout {
         let (new, past) = (f64::from(chunk.new), f64::from(chunk.past));
         let pairs = new * past + new * (new + 1.0) / 2.0;
         2.0 * f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim) * pairs
+    }
+
+    /// Bytes that causal chunks read and write.
+    #[must_use]
+    pub fn prefill_bytes(&self, chunks: &[Chunk]) -> f64 {
+        let per_token = f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim) * 2.0;
+        let bytes = |c: &Chunk| f64::from(2 * c.new + c.past) * per_token;
+        chunks.iter().map(bytes).sum()
     }
 
     /// KV bytes a decode step reads.
@@ -274,6 +293,96 @@ pub struct Collective {
     pub ranks: u32,
 }
 
+/// How the tokens of a layer travel to the ranks of their experts and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DispatchMode {
+    /// Many tokens: as fast as the links.
+    Normal,
+    /// Few tokens: every rank writes straight into every other.
+    LowLatency,
+    /// Within one NVLink domain, by one-sided copies.
+    OneSided,
+}
+
+impl DispatchMode {
+    /// All modes.
+    pub const ALL: [Self; 3] = [Self::Normal, Self::LowLatency, Self::OneSided];
+
+    /// The name used in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "normal",
+            Self::LowLatency => "low_latency",
+            Self::OneSided => "one_sided",
+        }
+    }
+}
+
+/// Half of the round trip of a layer's tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DispatchPhase {
+    /// To the experts.
+    Dispatch,
+    /// Back, summed.
+    Combine,
+}
+
+impl DispatchPhase {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Dispatch, Self::Combine];
+
+    /// The name used in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dispatch => "dispatch",
+            Self::Combine => "combine",
+        }
+    }
+}
+
+/// The way of a layer's tokens to the ranks of their experts and back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dispatch {
+    /// Tokens of one rank.
+    pub tokens: u64,
+    /// Residual width.
+    pub hidden: u32,
+    /// Experts per token.
+    pub top_k: u32,
+    /// Ranks the experts are spread over, at least 2.
+    pub ranks: u32,
+}
+
+impl Dispatch {
+    /// Elements of a token that leave its rank, under even independent routing: `hidden · (R − 1) · (1 − (1 − 1/R)^k)`,
+    /// once for each other rank that holds at least one of its experts.
+    #[must_use]
+    pub fn row(&self) -> f64 {
+        let ranks = f64::from(self.ranks);
+        let missed = (1.0 - 1.0 / ranks).powf(f64::from(self.top_k));
+        f64::from(self.hidden) * (ranks - 1.0) * (1.0 - missed)
+    }
+
+    /// One way as a plain all-to-all, whose message counts the part that stays.
+    #[must_use]
+    pub fn all_to_all(&self) -> Collective {
+        let ranks = f64::from(self.ranks);
+        Collective {
+            kind: CollectiveKind::AllToAll,
+            bytes: self.bytes() / 2.0 * ranks / (ranks - 1.0),
+            ranks: self.ranks,
+        }
+    }
+
+    /// Bytes that leave a rank on both ways at 16 bits.
+    #[must_use]
+    pub fn bytes(&self) -> f64 {
+        2.0 * 2.0 * self.tokens as f64 * self.row()
+    }
+}
+
 /// Knows the times of kernels on one GPU type.
 ///
 /// Contract: pure; every time is finite, above zero for work above zero, and never decreases when the work grows.
@@ -299,10 +408,27 @@ pub trait Kernels: Debug + Send + Sync {
     /// A collective.
     fn collective(&self, collective: Collective) -> Timed;
 
+    /// The round trip of a layer's tokens to experts on other ranks.
+    fn dispatch(&self, dispatch: Dispatch) -> Timed;
+
     /// Norms, activations and the like that read and write `bytes` in all.
     fn elementwise(&self, bytes: f64) -> Timed;
+
+    /// Seconds of one prompt of `length` tokens without past, where the time of a lone chunk depends on nothing but its
+    /// work; a chunk behind past context then takes as long as a prompt of the same work.
+    fn lone_prompt(&self, _layout: &HeadLayout, _length: f64) -> Option<Timed> {
+        None
+    }
+
+    /// [`Kernels::lone_prompt`] of latent attention.
+    fn lone_latent_prompt(&self, _layout: &LatentLayout, _length: f64) -> Option<Timed> {
+        None
+    }
 
     /// Contexts per sequence between which decode attention times are close to linear: where to put the knots of a
     /// decode curve. Ascending.
     fn context_knots(&self) -> &[u32];
+
+    /// The data sheet of the GPU: what tells whether a kernel waits for its compute units or for memory.
+    fn datasheet(&self) -> &Datasheet;
 }

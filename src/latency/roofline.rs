@@ -4,7 +4,9 @@
 //! split-K, so it is too fast for odd shapes; use a measured profile where one exists.
 
 use super::compose::{Composed, Formats, Overhead};
-use super::kernels::{Collective, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed};
+use super::kernels::{
+    Collective, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+};
 use super::{Chunk, LatencyError};
 use crate::hardware::{GpuSpec, Precision};
 use crate::model::{ModelSpec, Parallelism, WeightDtype};
@@ -103,11 +105,50 @@ impl Datasheet {
             .unwrap_or(peaks.bf16)
     }
 
-    fn roofline(&self, flops: f64, peak: f64, compute: f64, bytes: f64) -> Timed {
-        let memory = bytes / (self.gpu.memory_bandwidth * self.efficiency.memory);
-        let seconds = (flops / (peak * compute)).max(memory) + self.efficiency.kernel_seconds;
-        Timed::unmeasured(seconds)
+    /// How long a kernel would keep compute units and memory busy, without its fixed time.
+    #[must_use]
+    pub fn bounds(&self, unit: Unit, flops: f64, bytes: f64) -> Bounds {
+        let rate = match unit {
+            Unit::Product(format) => self.peak(format) * self.efficiency.gemm,
+            Unit::Attention => self.gpu.peaks.bf16 * self.efficiency.prefill_attention,
+            Unit::Memory => self.gpu.peaks.bf16,
+        };
+        Bounds {
+            compute: flops / rate,
+            memory: bytes / (self.gpu.memory_bandwidth * self.efficiency.memory),
+        }
     }
+
+    /// Fixed time of a kernel in seconds.
+    #[must_use]
+    pub const fn kernel_seconds(&self) -> f64 {
+        self.efficiency.kernel_seconds
+    }
+
+    fn roofline(&self, unit: Unit, flops: f64, bytes: f64) -> Timed {
+        let bounds = self.bounds(unit, flops, bytes);
+        Timed::unmeasured(bounds.compute.max(bounds.memory) + self.efficiency.kernel_seconds)
+    }
+}
+
+/// What a kernel computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Tensor cores, on weights of this format.
+    Product(WeightDtype),
+    /// Tensor cores, on queries, keys and values.
+    Attention,
+    /// Nothing to speak of: it moves bytes.
+    Memory,
+}
+
+/// Seconds for which a kernel keeps each part of the GPU busy; the larger decides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// The compute units.
+    pub compute: f64,
+    /// The memory.
+    pub memory: f64,
 }
 
 /// The precision a product with such weights is computed in; `None` for weight-only formats, which compute at 16 bits.
@@ -123,72 +164,37 @@ pub const fn compute_precision(format: WeightDtype) -> Option<Precision> {
 
 impl Kernels for Datasheet {
     fn gemm(&self, g: Gemm) -> Timed {
-        self.roofline(
-            g.flops(),
-            self.peak(g.format),
-            self.efficiency.gemm,
-            g.bytes(),
-        )
+        self.roofline(Unit::Product(g.format), g.flops(), g.bytes())
     }
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
         let flops = chunks.iter().map(|&c| layout.prefill_flops(c)).sum();
-        let rows = 4.0 * f64::from(layout.heads) * f64::from(layout.head_dim);
-        let bytes = chunks
-            .iter()
-            .map(|c| {
-                f64::from(c.new) * rows + f64::from(c.new + c.past) * layout.kv_bytes_per_token()
-            })
-            .sum();
-        self.roofline(
-            flops,
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
-            bytes,
-        )
+        self.roofline(Unit::Attention, flops, layout.prefill_bytes(chunks))
     }
 
     fn decode_attention(&self, layout: &HeadLayout, batch: u32, context: f64) -> Timed {
         self.roofline(
+            Unit::Attention,
             layout.decode_flops(batch, context),
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
             layout.decode_bytes(batch, context),
         )
     }
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
         let flops = chunks.iter().map(|&c| layout.prefill_flops(c)).sum();
-        let per_token =
-            f64::from(layout.heads) * f64::from(layout.qk_head_dim + layout.v_head_dim) * 2.0;
-        let bytes = chunks
-            .iter()
-            .map(|c| f64::from(2 * c.new + c.past) * per_token)
-            .sum();
-        self.roofline(
-            flops,
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
-            bytes,
-        )
+        self.roofline(Unit::Attention, flops, layout.prefill_bytes(chunks))
     }
 
     fn latent_decode(&self, layout: &LatentLayout, batch: u32, context: f64) -> Timed {
         self.roofline(
+            Unit::Attention,
             layout.decode_flops(batch, context),
-            self.gpu.peaks.bf16,
-            self.efficiency.prefill_attention,
             layout.decode_bytes(batch, context),
         )
     }
 
     fn experts(&self, e: &Experts) -> Timed {
-        self.roofline(
-            e.flops(),
-            self.peak(e.format),
-            self.efficiency.gemm,
-            e.bytes(),
-        )
+        self.roofline(Unit::Product(e.format), e.flops(), e.bytes())
     }
 
     fn collective(&self, c: Collective) -> Timed {
@@ -203,12 +209,20 @@ impl Kernels for Datasheet {
         )
     }
 
+    fn dispatch(&self, d: Dispatch) -> Timed {
+        Timed::unmeasured(2.0 * self.collective(d.all_to_all()).seconds)
+    }
+
     fn elementwise(&self, bytes: f64) -> Timed {
-        self.roofline(0.0, self.gpu.peaks.bf16, 1.0, bytes)
+        self.roofline(Unit::Memory, 0.0, bytes)
     }
 
     fn context_knots(&self) -> &[u32] {
         &[]
+    }
+
+    fn datasheet(&self) -> &Datasheet {
+        self
     }
 }
 

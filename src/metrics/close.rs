@@ -1,8 +1,10 @@
 //! Closing the books: from counters and records to figures.
 
 use super::collector::{Collector, PoolBook, seconds};
+use super::cost::{Cost, Item};
 use super::result::{
-    Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
+    Attainment, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
+    TransferMetrics,
 };
 use super::series::Series;
 use super::verdict::{Evidence, verdict};
@@ -30,6 +32,10 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         .enumerate()
         .map(|(i, book)| pool_metrics(book, span_s, mean_kv(&books.series, i, window)))
         .collect();
+    let links = books.links.metrics(span_s);
+    let busiest = links
+        .iter()
+        .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));
     let roles: Vec<Role> = books.pools.iter().map(|p| p.role).collect();
     let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
     let verdict = verdict(&Evidence {
@@ -37,29 +43,27 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         window,
         roles: &roles,
         pools: &pools,
+        link_busy: busiest.map_or(0.0, |link| link.utilisation),
         mean_e2e_s,
         preempting: books.sums.preemptions * 20 > books.counts.measured,
+        client: books.config.client,
+        held_back: books.client.growth(),
     });
-    let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
-    let mut warnings = Warning::from_counts(&books.counts, books.sums.preemptions, with_ttft);
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
-    // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
-    let settles = verdict.state != State::Overloaded;
-    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| settles && window_s < 5.0 * e2e) {
-        warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
-    }
+    let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
+    warnings.extend(busiest.and_then(Warning::saturated));
     let measured = books.counts.measured;
     let offered_per_s = per(measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
         counts: books.counts,
-        attainment: books.config.slo.map(|_| {
-            let mut attainment = books.attainment;
-            attainment.of = measured;
-            attainment
+        attainment: books.config.slo.map(|_| Attainment {
+            of: measured,
+            ..books.attainment
         }),
         itl: books.itl.distribution(),
         throughput: throughput(&books, span_s, offered_per_s),
+        cost: cost(&books, span_s),
         offered_per_s,
         gpus: books.pools.iter().map(|p| p.gpus).sum(),
         window_start_s: start.as_secs_f64(),
@@ -69,13 +73,32 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         stages: stage_means(&books),
         little: little(&books),
         pools,
+        links,
+        transfers: transfers(&books),
         warnings,
         ttft: shapes.ttft,
         tpot: shapes.tpot,
         e2e: shapes.e2e,
+        client_wait: books.client.distribution(),
+        client_waits: books.client.all,
+        client: books.config.client,
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+/// What to know before trusting the figures of a run whose arrivals lasted `window_s`.
+fn warnings(books: &Collector, shapes: &Shapes, window_s: f64, state: State) -> Vec<Warning> {
+    let with_ttft = shapes.ttft.as_ref().map_or(0, |d| d.count);
+    let (preemptions, worst) = (books.sums.preemptions, books.too_large.clone());
+    let mut warnings = Warning::from_counts(&books.counts, preemptions, with_ttft, worst);
+    // Under overload E2E grows with the run, which no length of run gets ahead of; the verdict says so.
+    let settles = state != State::Overloaded;
+    let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
+    if let Some(e2e_s) = mean_e2e_s.filter(|e2e| settles && window_s < 5.0 * e2e) {
+        warnings.push(Warning::HorizonTooShort { window_s, e2e_s });
+    }
+    warnings
 }
 
 fn shapes(books: &Collector) -> Shapes {
@@ -105,7 +128,9 @@ fn shapes(books: &Collector) -> Shapes {
 fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput {
     let (met, measured) = (books.attainment.met as f64, books.counts.measured as f64);
     // What was asked for, per second of asking: the drain after the last arrival is no time in which more could be good.
-    let good_per_s = if offered_per_s > 0.0 {
+    // A client that sends whenever it may asks for no more than it gets.
+    let asks = offered_per_s > 0.0 && !books.config.client.is_saturating();
+    let good_per_s = if asks {
         per(met, measured) * offered_per_s
     } else {
         per(met, span_s)
@@ -116,6 +141,20 @@ fn throughput(books: &Collector, span_s: f64, offered_per_s: f64) -> Throughput 
         input_tokens_per_s: per(books.sums.input_tokens as f64, span_s),
         output_tokens_per_s: per(books.sums.output_tokens as f64, span_s),
     }
+}
+
+fn cost(books: &Collector, span_s: f64) -> Cost {
+    let items: Vec<Item> = books
+        .pools
+        .iter()
+        .map(|pool| Item {
+            gpus: pool.gpus,
+            usd_per_hour: pool.bill.usd_per_hour,
+            power_w: pool.bill.power_w,
+        })
+        .collect();
+    let good = books.config.slo.map(|_| books.sums.good_output_tokens);
+    Cost::of(&items, span_s, books.sums.output_tokens, good)
 }
 
 /// A rate; 0 over no time.
@@ -141,14 +180,19 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         busy_prefill: prefill,
         busy_decode: decode,
         busy_mixed: mixed,
+        streams: book.streams,
         steps: book.steps,
         mean_decode_batch: (book.decode_steps > 0)
             .then(|| book.decoded as f64 / book.decode_steps as f64),
+        mean_prefill_batch: (book.prefill_steps > 0)
+            .then(|| book.prompts as f64 / book.prefill_steps as f64),
         kv_peak_blocks: book.kv_peak,
         kv_capacity_blocks: book.kv_capacity,
         kv_mean,
         link_busy: per(seconds(book.sending), all),
+        held_tokens: book.held_tokens,
         preemptions: book.preemptions,
+        prefix: (book.prefix.prompt_tokens > 0).then_some(book.prefix),
     }
 }
 
@@ -164,6 +208,18 @@ fn mean_kv(series: &Series, pool: usize, (start, end): (SimTime, SimTime)) -> Op
             )
         });
     (capacity > 0).then(|| used as f64 / capacity as f64)
+}
+
+fn transfers(books: &Collector) -> Option<TransferMetrics> {
+    let transfers = &books.transfers;
+    let mean_ms = |ps| seconds(ps) * 1e3 / transfers.count as f64;
+    (transfers.count > 0).then(|| TransferMetrics {
+        count: transfers.count,
+        bytes: transfers.bytes,
+        early_bytes: transfers.early_bytes,
+        queue_mean_ms: mean_ms(transfers.waited),
+        exposed_mean_ms: mean_ms(transfers.exposed),
+    })
 }
 
 fn stage_means(books: &Collector) -> StageMeans {

@@ -1,12 +1,18 @@
 //! The observer that keeps the books of one run.
 
+use super::client::ClientBook;
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
+use super::links::Links;
+use super::overlap::Overlap;
 use super::records::Records;
-use super::result::{Attainment, Counts, RunMetrics};
+use super::result::{Attainment, Counts, PrefixHits, RunMetrics};
 use super::series::{Point, Series};
-use crate::cluster::{Outcome, PoolSpec, RequestRecord, Role, RunClock, SystemSpec};
+use super::warning::TooLarge;
+use crate::cluster::{
+    Bill, Outcome, PoolSpec, RequestRecord, Role, RunClock, Shortage, SystemSpec, TransferFact,
+};
 use crate::ids::{InstanceId, RequestId};
 use crate::sim::{Gaps, Observer, PoolSample, StepFact};
 use crate::units::{PS_PER_S, SimDuration, SimTime};
@@ -19,8 +25,12 @@ pub struct Collector {
     pub(super) pools: Vec<PoolBook>,
     /// Pool of each instance, by id.
     pool_of: Vec<usize>,
+    /// Steps of each instance whose streams share a GPU; nothing for systems without.
+    overlaps: Vec<Overlap>,
     /// Transfers in flight from each instance, and since when there is one.
     sending: Vec<(u32, SimTime)>,
+    pub(super) links: Links,
+    pub(super) transfers: Transfers,
     pub(super) counts: Counts,
     pub(super) attainment: Attainment,
     pub(super) sums: Sums,
@@ -33,6 +43,9 @@ pub struct Collector {
     pub(super) last_arrival: SimTime,
     pub(super) end: SimTime,
     pub(super) sojourn: Sojourn,
+    pub(super) client: ClientBook,
+    /// The refused request that was largest for its pool.
+    pub(super) too_large: Option<TooLarge>,
 }
 
 /// What is kept per pool.
@@ -44,15 +57,23 @@ pub(super) struct PoolBook {
     pub(super) instances: u32,
     pub(super) gpus: u32,
     pub(super) stages: u32,
+    /// Whether prompts and decodes run at the same time.
+    pub(super) streams: bool,
     pub(super) kv_capacity: Option<u64>,
-    /// Time in steps by kind, over all instances and stages, in picoseconds: prompts only, decodes only, both.
+    /// Time in steps by kind, over all instances and stages, in picoseconds: prompts only, decodes only, both (in one step, or in two at
+    /// the same time).
     pub(super) busy: [u128; 3],
     pub(super) steps: u64,
     pub(super) decode_steps: u64,
     pub(super) decoded: u128,
+    pub(super) prefill_steps: u64,
+    pub(super) prompts: u128,
     pub(super) kv_peak: u64,
     pub(super) sending: u128,
+    pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
+    pub(super) bill: Bill,
+    pub(super) prefix: PrefixHits,
 }
 
 /// Histograms that stand in for the records when those are not kept.
@@ -63,11 +84,24 @@ pub(super) struct Latencies {
     pub(super) e2e: Histogram,
 }
 
+/// Transfers queued in the measured span.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    pub(super) early_bytes: u64,
+    /// Sums in picoseconds.
+    pub(super) waited: u128,
+    pub(super) exposed: u128,
+}
+
 /// Sums over measured requests that are done.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    /// Those of good requests.
+    pub(super) good_output_tokens: u64,
     pub(super) preemptions: u64,
     /// Stages in the order of [`StageMeans`](super::StageMeans), in picoseconds.
     pub(super) stages: [u128; 6],
@@ -105,8 +139,11 @@ impl Collector {
         Self {
             config: *config,
             pools: system.pools.iter().map(PoolBook::new).collect(),
+            overlaps: overlaps(system, pool_of.len()),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
             pool_of,
+            links: Links::new(system),
+            transfers: Transfers::default(),
             counts: Counts::default(),
             attainment: Attainment::default(),
             sums: Sums::default(),
@@ -118,6 +155,8 @@ impl Collector {
             last_arrival: SimTime::ZERO,
             end: SimTime::ZERO,
             sojourn: Sojourn::default(),
+            client: ClientBook::default(),
+            too_large: None,
         }
     }
 
@@ -174,8 +213,24 @@ impl Collector {
             let (ttft, tpot) = (ttft_met(slo, record), tpot_met(slo, record));
             self.attainment.ttft_met += u64::from(ttft);
             self.attainment.tpot_met += u64::from(tpot);
-            self.attainment.met += u64::from(meets(slo, record));
+            if meets(slo, record) {
+                self.attainment.met += 1;
+                self.sums.good_output_tokens += u64::from(record.output_tokens);
+            }
         }
+    }
+
+    /// Moves the time of a step beside one of the other stream to the time of both.
+    fn book_overlap(&mut self, kind: usize, fact: &StepFact) {
+        let window = self.window_start;
+        let mut shared = 0;
+        self.overlaps[fact.instance.index()].add(kind, fact.start, fact.end, |from, to| {
+            shared += u128::from(to.saturating_since(from.max(window)).as_ps());
+        });
+        let busy = &mut self.pool(fact.instance).busy;
+        busy[0] -= shared;
+        busy[1] -= shared;
+        busy[2] += shared;
     }
 
     fn pool(&mut self, instance: InstanceId) -> &mut PoolBook {
@@ -187,6 +242,14 @@ impl Collector {
         let from = start.max(self.window_start);
         u128::from(end.saturating_since(from).as_ps())
     }
+}
+
+/// What is kept of steps, by instance, if the streams of some share a GPU.
+fn overlaps(system: &SystemSpec, instances: usize) -> Vec<Overlap> {
+    let some = system.pools.iter().any(|pool| pool.multiplex.is_some());
+    (0..if some { instances } else { 0 })
+        .map(|_| Overlap::default())
+        .collect()
 }
 
 /// Whether a request is done within every limit of the promise.
@@ -224,14 +287,20 @@ impl PoolBook {
             instances: spec.instances,
             gpus: spec.gpus(),
             stages: spec.pp,
+            streams: spec.multiplex.is_some(),
             kv_capacity: spec.kv.blocks,
             busy: [0; 3],
             steps: 0,
             decode_steps: 0,
             decoded: 0,
+            prefill_steps: 0,
+            prompts: 0,
             kv_peak: 0,
             sending: 0,
+            held_tokens: 0,
             preemptions: 0,
+            bill: spec.bill,
+            prefix: PrefixHits::default(),
         }
     }
 }
@@ -276,10 +345,19 @@ impl Sojourn {
 }
 
 impl Observer for Collector {
+    fn held_back(&mut self, _: RequestId, wait: SimDuration) {
+        self.client.held_back(wait);
+    }
+
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
         self.counts.arrived += 1;
         self.last_arrival = request.arrival;
-        if self.after_warmup(id, request.arrival) {
+        let measured = self.after_warmup(id, request.arrival);
+        if self.config.client.is_paced() {
+            self.client
+                .sent(request.arrival, measured, self.config.keep_requests);
+        }
+        if measured {
             self.counts.measured += 1;
             self.window_start = self.window_start.min(request.arrival);
         } else {
@@ -310,6 +388,27 @@ impl Observer for Collector {
         }
     }
 
+    fn refused(&mut self, id: RequestId, shortage: &Shortage) {
+        let worse = |known: &TooLarge| known.needed < shortage.needed;
+        if self.too_large.as_ref().is_none_or(worse) {
+            self.too_large = Some(TooLarge {
+                request: id.index() as u64,
+                pool: self.pools[shortage.pool.index()].name.clone(),
+                needed: shortage.needed,
+                available: shortage.available,
+            });
+        }
+    }
+
+    fn prefix_looked_up(&mut self, instance: InstanceId, record: &RequestRecord, from_cpu: u32) {
+        if self.measures(record) {
+            let book = &mut self.pool(instance).prefix;
+            book.prompt_tokens += u64::from(record.input_tokens);
+            book.gpu_tokens += u64::from(record.cached_tokens - from_cpu);
+            book.cpu_tokens += u64::from(from_cpu);
+        }
+    }
+
     fn stepped(&mut self, fact: &StepFact) {
         let span = self.clip(fact.start, fact.end);
         let pool = self.pool(fact.instance);
@@ -325,6 +424,13 @@ impl Observer for Collector {
                 pool.decode_steps += fact.steps;
                 pool.decoded += u128::from(fact.decodes) * u128::from(fact.steps);
             }
+            if fact.prompts > 0 {
+                pool.prefill_steps += fact.steps;
+                pool.prompts += u128::from(fact.prompts) * u128::from(fact.steps);
+            }
+        }
+        if pool.streams {
+            self.book_overlap(kind, fact);
         }
     }
 
@@ -360,6 +466,19 @@ impl Observer for Collector {
             let span = self.clip(since, now);
             self.pool(from).sending += span;
         }
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.links.book(fact, self.window_start);
+        if fact.queued < self.window_start {
+            return;
+        }
+        self.transfers.count += 1;
+        self.transfers.bytes += fact.bytes;
+        self.transfers.early_bytes += fact.early_bytes;
+        self.transfers.waited += u128::from(fact.waited().as_ps());
+        self.transfers.exposed += u128::from(fact.exposed().as_ps());
+        self.pool(fact.to).held_tokens += fact.held_tokens;
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, _id: RequestId) {

@@ -1,6 +1,7 @@
 //! What to measure.
 
 use crate::units::SimDuration;
+use crate::workload::Client;
 
 /// The latency promise: a request is good when it is done and within every limit given.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,6 +38,8 @@ pub struct Config {
     /// Keep a record per request (112 bytes each): exact percentiles and `requests.csv`. Without, percentiles of
     /// TTFT, TPOT and E2E come from histograms (relative error at most 0.4 %) and memory does not grow with the run.
     pub keep_requests: bool,
+    /// Who decides when requests are sent.
+    pub client: Client,
 }
 
 impl Default for Config {
@@ -45,6 +48,7 @@ impl Default for Config {
             slo: None,
             warmup: Warmup::None,
             keep_requests: true,
+            client: Client::Open,
         }
     }
 }

@@ -34,12 +34,18 @@ impl Histogram {
     /// Counts `times` spans of equal length; saturates at 281 s per span, the range of a fine duration.
     pub fn record(&mut self, span: SimDuration, times: u64) {
         let fine = Fine(span.as_ps().min(u64::MAX >> FINE_BITS) << FINE_BITS);
-        self.record_gaps(&Gaps {
-            first: fine,
-            step: Fine(0),
-            count: 1,
-            sequences: times,
-        });
+        if times == 0 {
+            return;
+        }
+        self.add(bucket_of(fine), times);
+        if self.count == 0 {
+            (self.min, self.max) = (fine, fine);
+        } else {
+            self.min = self.min.min(fine);
+            self.max = self.max.max(fine);
+        }
+        self.count += times;
+        self.sum += u128::from(fine.0) * u128::from(times);
     }
 
     /// Counts an arithmetic progression of spans with multiplicity, in O(buckets crossed).

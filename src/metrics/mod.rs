@@ -8,10 +8,14 @@
 //! ITL = `{t_k − t_(k−1)}`; E2E = `t_n − a`. Attainment = requests done within every limit / requests *arrived* in the
 //! measured window. Not modelled here: anything that would feed back into the simulation.
 
+mod client;
 mod close;
 mod collector;
 mod config;
+mod cost;
 mod histogram;
+mod links;
+mod overlap;
 mod percentile;
 mod records;
 mod replicate;
@@ -26,13 +30,15 @@ mod warning;
 
 pub use collector::{Collector, meets};
 pub use config::{Config, Slo, Warmup};
+pub use cost::Cost;
 pub use histogram::Histogram;
+pub use links::{LinkKind, LinkMetrics};
 pub use percentile::{quantile, quantile_by};
 pub use records::Records;
 pub use replicate::Estimate;
 pub use result::{
-    Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans,
-    State, Throughput, Verdict,
+    Attainment, Bottleneck, Counts, Distribution, LittlesLaw, PoolMetrics, PrefixHits, RunMetrics,
+    StageMeans, State, Throughput, TransferMetrics, Verdict,
 };
 pub use series::{Point, Series};
-pub use warning::Warning;
+pub use warning::{TooLarge, Warning};

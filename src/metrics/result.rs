@@ -4,9 +4,13 @@
 
 use serde::Serialize;
 
+use super::cost::Cost;
+use super::links::LinkMetrics;
 use super::records::Records;
 use super::series::Series;
 use super::warning::Warning;
+use crate::units::SimDuration;
+use crate::workload::Client;
 
 /// How requests ended. Only `arrived` and `warmup` count requests outside the measured window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -104,12 +108,17 @@ pub struct PoolMetrics {
     pub busy_prefill: f64,
     /// Share of time in steps of decodes only.
     pub busy_decode: f64,
-    /// Share of time in steps that mix prompt chunks and decodes.
+    /// Share of time in steps that mix prompt chunks and decodes, or in two of each at the same time.
     pub busy_mixed: f64,
+    /// Whether prompts and decodes run at the same time, in steps of their own.
+    #[serde(skip)]
+    pub streams: bool,
     /// Steps executed.
     pub steps: u64,
     /// Mean sequences in a step that decodes; none without such steps.
     pub mean_decode_batch: Option<f64>,
+    /// Mean prompts in a step that computes prompts; none without such steps.
+    pub mean_prefill_batch: Option<f64>,
     /// Most KV blocks in use on one instance at a time, over the whole run.
     pub kv_peak_blocks: u64,
     /// KV blocks per instance; `None` for unlimited memory.
@@ -118,8 +127,23 @@ pub struct PoolMetrics {
     pub kv_mean: Option<f64>,
     /// Share of time in which its instances sent a KV cache; 0 when nothing travels from it.
     pub link_busy: f64,
+    /// Tokens of transfers queued in the measured span that did not travel to it because its prefix caches had them.
+    pub held_tokens: u64,
     /// Preemptions on its instances in the measured span.
     pub preemptions: u64,
+    /// What measured prompts found in the prefix caches of its instances; none where no cache was asked.
+    pub prefix: Option<PrefixHits>,
+}
+
+/// Prompt tokens of measured requests by where they were when the prompt was admitted; what is left was computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PrefixHits {
+    /// All prompt tokens.
+    pub prompt_tokens: u64,
+    /// Those in the prefix cache of the GPUs.
+    pub gpu_tokens: u64,
+    /// Those in its CPU tier.
+    pub cpu_tokens: u64,
 }
 
 /// Mean time of measured, done requests in each stage before decoding, in milliseconds; a stage that a request skips
@@ -140,10 +164,27 @@ pub struct StageMeans {
     pub decode_queue_ms: f64,
 }
 
+/// The KV transfers that were queued in the measured span and have ended.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TransferMetrics {
+    /// How many.
+    pub count: u64,
+    /// Bytes that travelled.
+    pub bytes: u64,
+    /// Of those, bytes that travelled while their prompts were being computed.
+    pub early_bytes: u64,
+    /// Waiting for a turn on the link, and for copies to and from host memory: mean.
+    pub queue_mean_ms: f64,
+    /// Copying, posting and flowing after the prompt was done: mean.
+    pub exposed_mean_ms: f64,
+}
+
 /// Whether the system kept up with the load, worst last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// The client keeps the number in the system as it is, so nothing can pile up: the latencies follow from its concurrency.
+    Closed,
     /// The number in the system does not grow beyond its own noise.
     Stable,
     /// It grew, but the run is too short or too bursty to tell a passing queue from overload.
@@ -173,10 +214,12 @@ pub enum Bottleneck {
 pub struct Verdict {
     /// Did it keep up?
     pub state: State,
-    /// What holds it back; none for a stable system.
+    /// What holds it back, and in a closed loop the resource that its requests spend most time with; none for a stable
+    /// system.
     pub bottleneck: Option<Bottleneck>,
     /// Share of the arriving requests that pile up: growth of the number in the system per arrival over the last
-    /// part of the window. Near 0 when stable, `1 − capacity/rate` when overloaded.
+    /// part of the window. Near 0 when stable, `1 − capacity/rate` when overloaded. Of a client that keeps a plan within a
+    /// limit, requests it holds back are counted in.
     pub piling_up: f64,
     /// That growth in units of its own standard error.
     pub growth_sigmas: f64,
@@ -212,8 +255,13 @@ pub struct RunMetrics {
     pub itl: Option<Distribution>,
     /// End-to-end latency.
     pub e2e: Option<Distribution>,
+    /// How long the client held requests back beyond their planned arrival, from a histogram; no part of the other
+    /// latencies. None unless the client keeps a plan within a limit of requests in flight.
+    pub client_wait: Option<Distribution>,
     /// Work per second.
     pub throughput: Throughput,
+    /// Money and energy.
+    pub cost: Cost,
     /// Measured arrivals per second of the arrival window.
     pub offered_per_s: f64,
     /// GPUs of the system.
@@ -230,6 +278,10 @@ pub struct RunMetrics {
     pub stages: StageMeans,
     /// Pools, in the system's order.
     pub pools: Vec<PoolMetrics>,
+    /// Links that carried KV caches.
+    pub links: Vec<LinkMetrics>,
+    /// All KV transfers together; none when nothing travelled.
+    pub transfers: Option<TransferMetrics>,
     /// Little's law (L13).
     pub little: LittlesLaw,
     /// What to know before trusting the figures.
@@ -240,4 +292,10 @@ pub struct RunMetrics {
     /// A record per request, warm-up included; none when they were not kept.
     #[serde(skip)]
     pub records: Option<Records>,
+    /// The client's wait of every request by id, where there is one and records are kept; otherwise empty.
+    #[serde(skip)]
+    pub client_waits: Vec<SimDuration>,
+    /// Who decided when requests were sent.
+    #[serde(skip)]
+    pub client: Client,
 }

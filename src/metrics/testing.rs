@@ -7,7 +7,7 @@ use rand::RngExt as _;
 
 use super::{Collector, Config, RunMetrics, Slo, Warmup};
 use crate::cluster::{
-    FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Bill, FirstToken, KvReserve, KvSpec, Outcome, PoolSpec, Preemption, QueueRule, RequestRecord,
     Reservation, Role, RunClock, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use crate::ids::{InstanceId, RequestId};
@@ -59,7 +59,7 @@ impl Load {
                     attainment: 0.9,
                 }),
                 warmup: Warmup::Requests(u64::from(requests / 10)),
-                keep_requests: true,
+                ..Config::default()
             },
             ..Self::mm1(load, requests)
         }
@@ -86,9 +86,11 @@ pub(crate) fn system() -> SystemSpec {
         role,
         instances: 1,
         gpu: "toy".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp: 1,
         latency: Arc::new(NoLatency),
+        multiplex: None,
         batch,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -106,6 +108,7 @@ pub(crate) fn system() -> SystemSpec {
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     };
     SystemSpec {
@@ -219,6 +222,7 @@ fn request(record: &RequestRecord) -> RequestSpec {
         output_tokens: record.output_tokens,
         max_output: record.output_tokens,
         class: 0,
+        session: 0,
     }
 }
 

@@ -167,6 +167,7 @@ fn engine(fast_forward: bool, warmup: Warmup) -> RunMetrics {
         output_tokens: 1 + 37 * (i % 11),
         max_output: 1000,
         class: 0,
+        session: 0,
     });
     let config = Config {
         warmup,

@@ -12,16 +12,23 @@
 //! A slow fill of the decode batch is not overload: when the window is shorter than four mean E2E latencies and
 //! less than half of the growth is in queues, the answer is *backlogged* too.
 //!
+//! **Closed loops.** A client that sends whenever it may cannot overload anything: the state is *closed*. A client that
+//! keeps a plan within a limit of requests in flight hides growth in its own queue, so the growth of its wait is judged
+//! beside that of N, and the worse one counts.
+//!
 //! **Bottleneck**, for systems that are not stable: the stage whose population grew most between the first and the
 //! last quarter of those samples, and then the resource this stage waits for: the GPUs when they are always busy with
 //! prompts, the link when it is always sending, KV blocks when those of a decoding pool are (nearly) all taken or
-//! sequences are preempted for them, otherwise an admission limit.
+//! sequences are preempted for them, otherwise an admission limit. Where a client bounds N nothing
+//! grows: the stage is the queue with most requests, or, when less than a tenth of all requests wait in queues, whatever most
+//! requests are busy with.
 
 use super::result::{Bottleneck, PoolMetrics, State, Verdict};
 use super::series::{Point, Series};
 use crate::cluster::Role;
 use crate::sim::PoolSample;
 use crate::units::SimTime;
+use crate::workload::Client;
 
 /// Segments of the window.
 const SEGMENTS: usize = 16;
@@ -38,8 +45,11 @@ const LEAST_SHARE: f64 = 0.02;
 /// Share of KV blocks in use from which a pool counts as full: the next request often needs the rest.
 const KV_FULL: f64 = 0.85;
 
+/// Share of a bounded number of requests from which their queues say what holds them.
+const LEAST_QUEUED: f64 = 0.1;
+
 /// Share of time from which a resource counts as saturated.
-const SATURATED: f64 = 0.9;
+pub(super) const SATURATED: f64 = 0.9;
 
 /// Growth of the number in the system.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -58,10 +68,16 @@ pub(super) struct Evidence<'a> {
     pub(super) window: (SimTime, SimTime),
     pub(super) roles: &'a [Role],
     pub(super) pools: &'a [PoolMetrics],
+    /// Utilisation of the busiest link.
+    pub(super) link_busy: f64,
     /// Mean E2E of measured requests in seconds.
     pub(super) mean_e2e_s: Option<f64>,
     /// Whether sequences were preempted for lack of KV blocks more than now and then.
     pub(super) preempting: bool,
+    /// Who decides when requests are sent.
+    pub(super) client: Client,
+    /// Growth of the client's wait.
+    pub(super) held_back: Growth,
 }
 
 /// Populations of the stages: means over some samples.
@@ -88,6 +104,9 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     let (before, after) = quarters(&in_window[from..]);
     let full = full_pools(&in_window[from..], evidence.pools.len());
     let mut state = classify(growth);
+    if evidence.client != Client::Open {
+        return closed(evidence, growth, &in_window[from..], &full);
+    }
     let window_s = (end.saturating_since(start)).as_secs_f64();
     let filling = evidence.mean_e2e_s.is_some_and(|e2e| window_s < 4.0 * e2e)
         && queued(after) - queued(before) < 0.5 * (total(after) - total(before));
@@ -97,6 +116,31 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
         state,
         bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after, &full)),
+        piling_up: growth.share,
+        growth_sigmas: growth.sigmas,
+    }
+}
+
+/// The verdict on a system whose client bounds the number in it.
+fn closed(
+    evidence: &Evidence<'_>,
+    inside: Growth,
+    rows: &[(&Point, &[PoolSample])],
+    full: &[bool],
+) -> Verdict {
+    let held = evidence.held_back;
+    let (state, growth) = if evidence.client.is_saturating() {
+        (State::Closed, Growth::default())
+    } else if classify(held) > classify(inside) {
+        (classify(held), held)
+    } else {
+        (classify(inside), inside)
+    };
+    let quarters = rows.len().div_ceil(4);
+    let most = mean_stages(&rows[quarters.min(rows.len().saturating_sub(1))..]);
+    Verdict {
+        state,
+        bottleneck: (state != State::Stable).then(|| holding(evidence, most, full)),
         piling_up: growth.share,
         growth_sigmas: growth.sigmas,
     }
@@ -117,24 +161,35 @@ pub(super) fn growth(points: &[Point]) -> Growth {
     if segments < 2 {
         return Growth::default();
     }
-    let inside = |p: &Point| p.arrived as f64 - p.ended as f64;
-    let ends: Vec<&Point> = (0..=segments)
-        .map(|i| &points[i * (points.len() - 1) / segments])
+    let inside: Vec<f64> = points
+        .iter()
+        .map(|p| p.arrived as f64 - p.ended as f64)
         .collect();
-    let increments: Vec<f64> = ends
-        .windows(2)
-        .map(|pair| inside(pair[1]) - inside(pair[0]))
+    let arrivals = (points[points.len() - 1].arrived - points[0].arrived).max(1);
+    // N is a count: an increment is never known better than to half a request.
+    growth_of(&inside, arrivals as f64, 0.25)
+}
+
+/// Growth of `values`, which are taken at equal distances, per unit of `whole`; an increment has at least `noise` of
+/// variance.
+pub(super) fn growth_of(values: &[f64], whole: f64, noise: f64) -> Growth {
+    let segments = SEGMENTS.min(values.len().saturating_sub(1));
+    if segments < 2 {
+        return Growth::default();
+    }
+    let ends: Vec<f64> = (0..=segments)
+        .map(|i| values[i * (values.len() - 1) / segments])
         .collect();
+    let increments: Vec<f64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let n = segments as f64;
     let mean = increments.iter().sum::<f64>() / n;
     let variance = increments.iter().map(|d| (d - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    // N is a count: an increment is never known better than to half a request.
-    let error = (variance.max(0.25) / n).sqrt();
-    let arrivals = (ends[segments].arrived - ends[0].arrived).max(1);
-    Growth {
-        share: mean * n / arrivals as f64,
-        sigmas: mean / error,
+    let error = (variance.max(noise) / n).sqrt();
+    let (share, sigmas) = (mean * n / whole, mean / error);
+    if share.is_nan() || sigmas.is_nan() {
+        return Growth::default();
     }
+    Growth { share, sigmas }
 }
 
 /// The state that growth alone suggests.
@@ -208,6 +263,44 @@ fn bottleneck(evidence: &Evidence<'_>, before: Stages, after: Stages, full: &[bo
     }
 }
 
+/// What holds most of a bounded number of requests, by their mean number in each stage.
+fn holding(evidence: &Evidence<'_>, most: Stages, full: &[bool]) -> Bottleneck {
+    let queues = Stages {
+        prefilling: 0.0,
+        decoding: 0.0,
+        ..most
+    };
+    if queued(queues) < LEAST_QUEUED * total(most) {
+        return if most.prefilling > most.decoding {
+            Bottleneck::PrefillCompute
+        } else {
+            Bottleneck::DecodeBandwidth
+        };
+    }
+    match bottleneck(evidence, Stages::default(), queues, full) {
+        // Nobody limits what a busy GPU takes in: prompts wait for the work that fills its time.
+        Bottleneck::Admission => busiest(evidence).unwrap_or(Bottleneck::Admission),
+        other => other,
+    }
+}
+
+/// The phase that fills the time of the busiest pool of both roles, if one is saturated.
+fn busiest(evidence: &Evidence<'_>) -> Option<Bottleneck> {
+    let both = evidence
+        .roles
+        .iter()
+        .zip(evidence.pools)
+        .filter(|(role, pool)| **role == Role::Both && pool.busy >= SATURATED)
+        .map(|(_, pool)| pool)
+        .max_by(|a, b| a.busy.total_cmp(&b.busy))?;
+    let prompts = both.busy_prefill + both.busy_mixed;
+    Some(if prompts >= both.busy_decode {
+        Bottleneck::PrefillCompute
+    } else {
+        Bottleneck::DecodeBandwidth
+    })
+}
+
 /// What prompts wait for, when theirs is the queue that grows.
 fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
     // The busiest pool that computes prompts.
@@ -235,7 +328,8 @@ fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
 
 /// What finished prompts wait for.
 fn hand_off(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
-    let sending = evidence.pools.iter().any(|p| p.link_busy >= SATURATED);
+    let sending =
+        evidence.link_busy >= SATURATED || evidence.pools.iter().any(|p| p.link_busy >= SATURATED);
     match (sending, kv) {
         (true, _) => Bottleneck::TransferLink,
         (false, true) => Bottleneck::DecodeKv,
@@ -263,10 +357,13 @@ mod tests {
 
     /// States of M/M/1 runs of `requests` at `load` over 40 seeds: stable, backlogged, overloaded.
     fn mm1(load: f64, requests: u32) -> [u32; 3] {
+        const OPEN: [State; 3] = [State::Stable, State::Backlogged, State::Overloaded];
         let mut states = [0; 3];
         for seed in 0..40 {
             let metrics = simulate(&Load::mm1(load, requests), seed);
-            states[metrics.verdict.state as usize] += 1;
+            let state = metrics.verdict.state;
+            let place = OPEN.iter().position(|&open| open == state);
+            states[place.expect("an open loop is none of the others")] += 1;
         }
         states
     }
@@ -364,13 +461,17 @@ mod tests {
             busy_prefill,
             busy_decode,
             busy_mixed: 0.0,
+            streams: false,
             steps: 1,
             mean_decode_batch: None,
+            mean_prefill_batch: None,
             kv_peak_blocks: 0,
             kv_capacity_blocks: Some(100),
             kv_mean: None,
             link_busy,
+            held_tokens: 0,
             preemptions: 0,
+            prefix: None,
         }
     }
 
@@ -406,8 +507,11 @@ mod tests {
             window: (SimTime::ZERO, series.points().last().unwrap().time),
             roles: &roles,
             pools,
+            link_busy: 0.0,
             mean_e2e_s: None,
             preempting: false,
+            client: Client::Open,
+            held_back: Growth::default(),
         })
     }
 
@@ -443,6 +547,60 @@ mod tests {
             assert_eq!(seen.state, State::Overloaded);
             assert_eq!(seen.bottleneck, Some(expected), "{pools:?} {kv}");
         }
+    }
+
+    #[test]
+    fn a_bounded_number_of_requests_is_held_by_its_queue_or_by_its_work() {
+        use Bottleneck::{DecodeBandwidth, DecodeKv, PrefillCompute};
+        let split = [
+            pool("prefill", 0.95, 0.0, 0.1),
+            pool("decode", 0.0, 1.0, 0.0),
+        ];
+        let both = |prefill, decode| [pool("both", prefill, decode, 0.0)];
+        let stages = |waiting, prefilling, decoding| Stages {
+            waiting,
+            prefilling,
+            decoding,
+            ..Stages::default()
+        };
+        let held = |pools: &[PoolMetrics], most, full: &[bool]| {
+            let roles: Vec<Role> = match pools.len() {
+                1 => vec![Role::Both],
+                _ => vec![Role::Prefill, Role::Decode],
+            };
+            let evidence = Evidence {
+                series: &Series::new(pools.len()),
+                window: (SimTime::ZERO, SimTime::ZERO),
+                roles: &roles,
+                pools,
+                mean_e2e_s: None,
+                link_busy: 0.0,
+                preempting: false,
+                client: Client::Closed {
+                    concurrency: 100,
+                    paced: false,
+                },
+                held_back: Growth::default(),
+            };
+            holding(&evidence, most, full)
+        };
+        let room = [false, false];
+        // Long decodes hold most requests, but what the queue waits for is prefill.
+        assert_eq!(held(&split, stages(20.0, 2.0, 78.0), &room), PrefillCompute);
+        assert_eq!(held(&split, stages(2.0, 2.0, 96.0), &room), DecodeBandwidth);
+        assert_eq!(held(&split, stages(2.0, 60.0, 38.0), &room), PrefillCompute);
+        assert_eq!(
+            held(&both(0.3, 0.7), stages(50.0, 1.0, 49.0), &[false]),
+            DecodeBandwidth
+        );
+        assert_eq!(
+            held(&both(0.3, 0.7), stages(50.0, 1.0, 49.0), &[true]),
+            DecodeKv
+        );
+        assert_eq!(
+            held(&both(0.6, 0.4), stages(50.0, 1.0, 49.0), &[false]),
+            PrefillCompute
+        );
     }
 
     #[test]

@@ -2,10 +2,25 @@
 
 use serde::Serialize;
 
+use super::links::LinkMetrics;
 use super::result::Counts;
+use super::verdict::SATURATED;
+
+/// The refused request that needed most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TooLarge {
+    /// Its number in order of arrival.
+    pub request: u64,
+    /// The pool that could not hold it.
+    pub pool: String,
+    /// KV blocks it needed.
+    pub needed: u64,
+    /// KV blocks an instance has.
+    pub available: u64,
+}
 
 /// A reason to read a run's figures with care.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Warning {
     /// Nothing arrived after the warm-up.
@@ -38,6 +53,8 @@ pub enum Warning {
         rejected: u64,
         /// Of how many.
         measured: u64,
+        /// The one that needed most.
+        worst: Option<TooLarge>,
     },
     /// Requests were cut off by the horizon.
     Unfinished {
@@ -53,13 +70,22 @@ pub enum Warning {
         /// Measured requests.
         measured: u64,
     },
+    /// KV caches wait for a link that has nearly no time left.
+    LinkSaturated {
+        /// The busiest link.
+        link: String,
+        /// Its utilisation.
+        utilisation: f64,
+        /// Mean waiting of the transfers over it in milliseconds.
+        queue_mean_ms: f64,
+    },
 }
 
 impl Warning {
     /// What was seen.
     #[must_use]
     pub fn seen(&self) -> String {
-        match *self {
+        match self {
             Self::NothingMeasured { arrived } => {
                 format!("no request arrived after the warm-up ({arrived} arrived in all)")
             }
@@ -69,13 +95,23 @@ impl Warning {
             ),
             Self::LongWarmup { warmup, arrived } => format!(
                 "the warm-up leaves out {warmup} of {arrived} requests ({:.0} %)",
-                percent(warmup, arrived)
+                percent(*warmup, *arrived)
             ),
             Self::FewRequests { count } => {
                 format!("percentiles of TTFT rest on {count} requests")
             }
-            Self::Rejected { rejected, measured } => {
-                format!("{rejected} of {measured} requests were rejected")
+            Self::Rejected {
+                rejected,
+                measured,
+                worst,
+            } => {
+                let worst = worst.as_ref().map_or_else(String::new, |w| {
+                    format!(
+                        " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance has {})",
+                        w.request, w.needed, w.pool, w.available
+                    )
+                });
+                format!("{rejected} of {measured} requests were rejected{worst}")
             }
             Self::Unfinished {
                 unfinished,
@@ -85,6 +121,14 @@ impl Warning {
                 preemptions,
                 measured,
             } => format!("{preemptions} preemptions over {measured} requests"),
+            Self::LinkSaturated {
+                link,
+                utilisation,
+                queue_mean_ms,
+            } => format!(
+                "link saturated: {link} is taken {:.0} % of the time; transfers wait {queue_mean_ms:.1} ms for their turn (mean)",
+                100.0 * utilisation
+            ),
         }
     }
 
@@ -103,6 +147,9 @@ impl Warning {
                 "latencies cover only those that finished; they count as missed"
             }
             Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
+            Self::LinkSaturated { .. } => {
+                "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"
+            }
         }
     }
 
@@ -118,11 +165,28 @@ impl Warning {
             Self::Rejected { .. } => "give the pool more KV memory or cap the prompt length",
             Self::Unfinished { .. } => "raise the horizon or lower the rate",
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
+            Self::LinkSaturated { .. } => {
+                "a faster link or more prefill and decode instances; larger block_tokens where posting descriptors takes the time"
+            }
         }
     }
 
+    /// The warning about the busiest link, if it has nearly no time left.
+    pub(super) fn saturated(busiest: &LinkMetrics) -> Option<Self> {
+        (busiest.utilisation >= SATURATED).then(|| Self::LinkSaturated {
+            link: busiest.link.clone(),
+            utilisation: busiest.utilisation,
+            queue_mean_ms: busiest.queue_mean_ms,
+        })
+    }
+
     /// Typical signs, from the counts of a run.
-    pub(super) fn from_counts(counts: &Counts, preemptions: u64, with_ttft: u64) -> Vec<Self> {
+    pub(super) fn from_counts(
+        counts: &Counts,
+        preemptions: u64,
+        with_ttft: u64,
+        worst: Option<TooLarge>,
+    ) -> Vec<Self> {
         let mut out = Vec::new();
         let measured = counts.measured;
         if measured == 0 {
@@ -144,6 +208,7 @@ impl Warning {
             out.push(Self::Rejected {
                 rejected: counts.rejected,
                 measured,
+                worst,
             });
         }
         if counts.unfinished > 0 {

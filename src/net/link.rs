@@ -1,4 +1,4 @@
-//! The outgoing link of a prefill instance.
+//! Where KV caches queue to be sent: the link of an instance, or its way into a shared network.
 
 use std::collections::VecDeque;
 
@@ -10,10 +10,8 @@ use crate::units::{SimDuration, SimTime};
 pub struct Shipment {
     /// Whose it is.
     pub slot: SlotId,
-    /// All of it.
+    /// What travels of it, and has not been sent while the prompt was being computed.
     pub bytes: u64,
-    /// What has not been sent while the prompt was being computed.
-    pub left: u64,
     /// Fixed time before bytes flow: setting up, posting descriptors.
     pub posting: SimDuration,
 }
@@ -92,12 +90,18 @@ impl Link {
         self.flying -= 1;
     }
 
-    /// Bytes, at most `most`, of data that was there from `since` on which an idle link has sent by `now`; the link is then
-    /// taken for that long.
+    /// Bytes, at most `most`, of data that was there from `since` on which an idle link has sent by `now`, each in
+    /// `seconds_per_byte`, and how long that took; the link is then taken for that long.
     #[must_use]
-    pub fn send_ahead(&mut self, since: SimTime, now: SimTime, most: u64) -> u64 {
+    pub fn send_ahead(
+        &mut self,
+        since: SimTime,
+        now: SimTime,
+        most: u64,
+        seconds_per_byte: f64,
+    ) -> (u64, SimDuration) {
         if self.current.is_some() || !self.queue.is_empty() || since > now {
-            return 0;
+            return (0, SimDuration::ZERO);
         }
         let since = since.max(self.free_since);
         let seconds = now.saturating_since(since).as_secs_f64();
@@ -106,10 +110,12 @@ impl Link {
             clippy::cast_sign_loss,
             reason = "rounded down and capped; a float cast saturates"
         )]
-        let could = (self.bytes_per_sec * seconds) as u64;
+        let could = (seconds / seconds_per_byte) as u64;
         let sent = could.min(most);
-        self.free_since = since.saturating_add(self.wire(sent)).min(now);
-        sent
+        let time = SimDuration::from_secs_f64(sent as f64 * seconds_per_byte)
+            .unwrap_or(SimDuration::from_ps(u64::MAX / 4));
+        self.free_since = since.saturating_add(time).min(now);
+        (sent, time.min(now.saturating_since(since)))
     }
 }
 
@@ -121,7 +127,6 @@ mod tests {
         Shipment {
             slot: SlotId::new(slot),
             bytes,
-            left: bytes,
             posting: SimDuration::ZERO,
         }
     }
@@ -166,11 +171,12 @@ mod tests {
     fn what_is_sent_ahead_takes_the_link() {
         // 1 MB per ms.
         let mut link = Link::new(1e9, 1);
-        assert_eq!(link.send_ahead(at(2), at(5), 2_000_000), 2_000_000);
+        let mut ahead = |since, now, most| link.send_ahead(at(since), at(now), most, 1e-9);
+        assert_eq!(ahead(2, 5, 2_000_000), (2_000_000, SimDuration::from_ms(2)));
         // Free again from 4 ms on.
-        assert_eq!(link.send_ahead(at(2), at(5), 9_000_000), 1_000_000);
-        assert_eq!(link.send_ahead(at(2), at(5), 9_000_000), 0);
+        assert_eq!(ahead(2, 5, 9_000_000), (1_000_000, SimDuration::from_ms(1)));
+        assert_eq!(ahead(2, 5, 9_000_000).0, 0);
         link.push(shipment(1, 1));
-        assert_eq!(link.send_ahead(at(2), at(9), 1), 0);
+        assert_eq!(link.send_ahead(at(2), at(9), 1, 1e-9).0, 0);
     }
 }

@@ -54,7 +54,7 @@ pub fn telling_point(report: &Report, pooled: &[Pooled]) -> usize {
         Some(slo) => p
             .mean("attainment")
             .is_some_and(|share| share >= slo.attainment),
-        None => p.state == State::Stable,
+        None => p.state <= State::Stable,
     };
     pooled
         .iter()
@@ -154,6 +154,7 @@ fn why(report: &Report, best: &Pooled, other: &Pooled) -> Option<String> {
     }
     let held = match (other.state, other.bottleneck) {
         (State::Stable, _) | (_, None) => String::new(),
+        (State::Closed, Some(b)) => format!("limited by {}: ", words::bottleneck(b)),
         (state, Some(b)) => format!("{} by {}: ", words::state(state), words::bottleneck(b)),
     };
     Some(format!(
@@ -272,7 +273,9 @@ fn slow_tokens(report: &Report, p: &Pooled) -> String {
     let (prefill, mixed) = shared.fold((0.0, 0.0), |(prefill, mixed), pool| {
         (prefill + pool.busy_prefill, mixed + pool.busy_mixed)
     });
-    if prefill > mixed {
+    if pools.iter().any(|pool| pool.streams) && mixed > 0.0 {
+        format!("prompts on the same GPUs stretch its decode steps ({gaps})")
+    } else if prefill > mixed {
         format!("its decodes stall behind prefills ({gaps})")
     } else if mixed > 0.0 {
         format!("prompt chunks stretch its decode steps ({gaps})")

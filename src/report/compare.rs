@@ -216,13 +216,43 @@ pub(super) fn unequal_hardware(report: &Report, here: &[&Pooled]) -> Vec<String>
         out.push(format!("The systems have unequal numbers of GPUs; {what}."));
     }
     let kinds: Vec<Vec<&str>> = here.iter().map(|p| gpu_types(report, p)).collect();
-    if kinds.windows(2).any(|pair| pair[0] != pair[1]) {
-        out.push(
-            "The systems have GPUs of different types, and prices are not modelled: the better one may cost more."
-                .to_owned(),
-        );
-    }
+    let mixed = kinds.windows(2).any(|pair| pair[0] != pair[1]);
+    out.extend(unequal_prices(report, here, mixed));
     out
+}
+
+/// What a comparison of unequal prices must say, or of GPU types (`mixed`) without a price.
+fn unequal_prices(report: &Report, here: &[&Pooled], mixed: bool) -> Option<String> {
+    let prices: Option<Vec<f64>> = here.iter().map(|p| p.mean("usd_per_hour")).collect();
+    let Some(prices) = prices else {
+        return mixed.then(|| {
+            "The systems have GPUs of different types, and not all of them have a price (`price_per_hour_usd`): the better one may cost \
+             more."
+                .to_owned()
+        });
+    };
+    let same = |pair: &[f64]| (pair[0] - pair[1]).abs() < 0.005;
+    if prices.windows(2).all(same) {
+        return None;
+    }
+    let each = |name: &str| {
+        let known = here.iter().filter_map(|p| {
+            let value = digits(p.mean(name)?);
+            Some(format!("{} {value}", report.systems[p.system].name))
+        });
+        known.collect::<Vec<_>>().join(", ")
+    };
+    let good = each("usd_per_million_good_tokens");
+    let (figure, per) = if good.is_empty() {
+        (each("usd_per_million_output_tokens"), "output tokens")
+    } else {
+        (good, "output tokens of good requests")
+    };
+    let at = at_point(report, here.first()?.point);
+    Some(format!(
+        "The systems cost unequal amounts, in $ per hour: {}; in $ per 1M {per}{at}: {figure}.",
+        each("usd_per_hour")
+    ))
 }
 
 /// The GPU types of a system at a point, sorted, once each.
@@ -320,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_of_different_types_are_told() {
+    fn gpus_of_different_types_are_told_unless_their_prices_are() {
         let mut report = report(&[4.0], 1, 300);
         assert!(!said(&report).contains("different types"));
         for run in report.runs.iter_mut().filter(|r| r.system == 1) {
@@ -330,6 +360,22 @@ mod tests {
             said(&report).contains("different types"),
             "{}",
             said(&report)
+        );
+        for run in &mut report.runs {
+            let factor = if run.system == 1 { 2.0 } else { 1.0 };
+            run.metrics.cost.usd_per_hour = Some(3.0 * factor);
+            run.metrics.cost.usd_per_million_good_tokens = Some(0.5 * factor);
+        }
+        let text = said(&report);
+        assert!(!text.contains("different types"), "{text}");
+        let prices = "chunked-512 6.00";
+        assert!(
+            text.contains("cost unequal amounts, in $ per hour: "),
+            "{text}"
+        );
+        assert!(
+            text.contains(prices) && text.contains("chunked-512 1.00"),
+            "{text}"
         );
     }
 

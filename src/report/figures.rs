@@ -1,6 +1,6 @@
 //! The figures of a run by name: one list for every table, file and JSON document.
 
-use crate::metrics::{Distribution, RunMetrics};
+use crate::metrics::{Distribution, PrefixHits, RunMetrics};
 
 /// A named figure of a run. The name carries the unit.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ fn stat(distribution: Option<&Distribution>, of: fn(&Distribution) -> f64) -> Op
 }
 
 /// Latencies.
-const LATENCIES: [Figure; 20] = latency! {
+const LATENCIES: [Figure; 24] = latency! {
     "ttft_mean_ms", ttft, mean_ms;
     "ttft_p50_ms", ttft, p50_ms;
     "ttft_p90_ms", ttft, p90_ms;
@@ -43,10 +43,14 @@ const LATENCIES: [Figure; 20] = latency! {
     "e2e_p90_ms", e2e, p90_ms;
     "e2e_p95_ms", e2e, p95_ms;
     "e2e_p99_ms", e2e, p99_ms;
+    "client_wait_mean_ms", client_wait, mean_ms;
+    "client_wait_p50_ms", client_wait, p50_ms;
+    "client_wait_p90_ms", client_wait, p90_ms;
+    "client_wait_p99_ms", client_wait, p99_ms;
 };
 
 /// Shares, rates and counts.
-const OTHERS: [Figure; 14] = [
+const OTHERS: [Figure; 23] = [
     figure("attainment", |m| m.attainment.and_then(|a| a.share())),
     figure("attainment_ttft", |m| {
         m.attainment.and_then(|a| share(a.ttft_met, a.of))
@@ -77,6 +81,21 @@ const OTHERS: [Figure; 14] = [
     figure("busy_share", busy_share),
     figure("kv_peak_share", kv_peak_share),
     figure("mean_in_system", |m| Some(m.little.mean_in_system)),
+    figure("gpu_cached_share", |m| prefix_share(m, |p| p.gpu_tokens)),
+    figure("cpu_cached_share", |m| prefix_share(m, |p| p.cpu_tokens)),
+    figure("gpu_hours", |m| Some(m.cost.gpu_hours)),
+    figure("usd_per_hour", |m| m.cost.usd_per_hour),
+    figure("usd", |m| m.cost.usd),
+    figure("energy_kwh", |m| Some(m.cost.energy_kwh)),
+    figure("usd_per_million_output_tokens", |m| {
+        m.cost.usd_per_million_output_tokens
+    }),
+    figure("usd_per_million_good_tokens", |m| {
+        m.cost.usd_per_million_good_tokens
+    }),
+    figure("kwh_per_million_output_tokens", |m| {
+        m.cost.kwh_per_million_output_tokens
+    }),
 ];
 
 /// Where the time before decoding goes: means per request.
@@ -91,12 +110,35 @@ const STAGES: [Figure; 6] = [
     figure("decode_queue_mean_ms", |m| Some(m.stages.decode_queue_ms)),
 ];
 
+/// What the hand-off costs; none when nothing travels.
+const TRANSFERS: [Figure; 3] = [
+    figure("busiest_link_share", |m| {
+        let shares = m.links.iter().map(|link| link.utilisation);
+        shares.max_by(f64::total_cmp)
+    }),
+    figure("link_queue_mean_ms", |m| {
+        m.transfers.as_ref().map(|t| t.queue_mean_ms)
+    }),
+    figure("transfer_exposed_mean_ms", |m| {
+        m.transfers.as_ref().map(|t| t.exposed_mean_ms)
+    }),
+];
+
 const fn figure(name: &'static str, of: fn(&RunMetrics) -> Option<f64>) -> Figure {
     Figure { name, of }
 }
 
 fn share(part: u64, of: u64) -> Option<f64> {
     (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// Share of the prompt tokens that were found in prefix caches; none where no cache was asked.
+fn prefix_share(m: &RunMetrics, of: fn(&PrefixHits) -> u64) -> Option<f64> {
+    let pools = m.pools.iter().filter_map(|pool| pool.prefix.as_ref());
+    let (part, all) = pools.fold((0, 0), |(part, all), hits| {
+        (part + of(hits), all + hits.prompt_tokens)
+    });
+    share(part, all)
 }
 
 /// Share of GPU time with a step in progress.
@@ -116,7 +158,11 @@ fn kv_peak_share(m: &RunMetrics) -> Option<f64> {
 
 /// Every figure, in the order of the columns.
 pub fn figures() -> impl Iterator<Item = &'static Figure> {
-    OTHERS.iter().chain(&LATENCIES).chain(&STAGES)
+    OTHERS
+        .iter()
+        .chain(&LATENCIES)
+        .chain(&STAGES)
+        .chain(&TRANSFERS)
 }
 
 /// The value of a figure by name.

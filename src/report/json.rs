@@ -6,9 +6,10 @@ use serde::Serialize;
 
 use super::answer::{crossings, sentences};
 use super::input::Report;
+use super::links;
 use super::pool::{Pooled, difference, pool};
 use super::terminal::warnings;
-use crate::metrics::{Bottleneck, Counts, Estimate, State};
+use crate::metrics::{Bottleneck, Counts, Estimate, LinkMetrics, State};
 use crate::units::SimDuration;
 
 /// Everything the terminal says, and every figure.
@@ -87,6 +88,8 @@ pub struct Point {
     pub preemptions: u64,
     /// Figures by name, as in `summary.csv`.
     pub figures: BTreeMap<&'static str, Estimate>,
+    /// Links that carried KV caches: means over seeds, sums of transfers and bytes.
+    pub links: Vec<LinkMetrics>,
     /// Difference to the first system in the same figures, paired by seed; empty for the first system.
     pub minus_first: BTreeMap<&'static str, Estimate>,
 }
@@ -159,6 +162,7 @@ fn point(report: &Report, p: &Pooled) -> Point {
         slo_met: p.met,
         preemptions: p.preemptions,
         figures: p.figures.clone(),
+        links: links::pooled(report, p),
         minus_first,
     }
 }

@@ -10,6 +10,7 @@ mod figures;
 mod file;
 mod input;
 mod json;
+mod links;
 mod pool;
 mod requests;
 mod summary;
@@ -21,6 +22,7 @@ mod tests;
 mod text;
 mod timeseries;
 mod trace;
+mod vllm;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -36,6 +38,15 @@ pub use requests::HEADER as REQUESTS_HEADER;
 pub use terminal::{Style, emit, terminal, warnings};
 pub use trace::{trace_json, trace_page, trace_text};
 
+/// Writes the results of every run that kept its records as vLLM's benchmark does, in a folder of their own, and returns
+/// the paths.
+///
+/// # Errors
+/// When the folder or a file cannot be written; the message names it.
+pub fn write_vllm(folder: &Path, report: &Report) -> Result<Vec<PathBuf>, Error> {
+    vllm::write(folder, report)
+}
+
 /// Writes every file of the report into `folder`, which is made when missing, and returns their paths in order.
 ///
 /// `resolved` is the text of `scenario.resolved.yaml`.
@@ -48,13 +59,14 @@ pub fn write_all(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<P
     Ok(written)
 }
 
-/// Writes every file but the charts, as [`write_all`] does, and removes the charts of an earlier run.
+/// Writes every file but the charts, as [`write_all`] does, and removes the charts and vLLM results of an earlier run.
 ///
 /// # Errors
 /// When the folder or a file cannot be written; the message names it.
 pub fn write_data(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<PathBuf>, Error> {
     file::create_folder(folder)?;
     charts::remove_all(folder)?;
+    vllm::remove_all(folder)?;
     let path = |name: &str| folder.join(name);
     let pooled = pool(report);
     let mut written = Vec::new();
@@ -65,6 +77,12 @@ pub fn write_data(folder: &Path, report: &Report, resolved: &str) -> Result<Vec<
     done(path("summary.csv"));
     summary::write_pools(&path("pools.csv"), report)?;
     done(path("pools.csv"));
+    if report.runs.iter().any(|run| !run.metrics.links.is_empty()) {
+        links::write(&path("links.csv"), report)?;
+        done(path("links.csv"));
+    } else {
+        file::remove_stale(&path("links.csv"))?;
+    }
     timeseries::write(&path("timeseries.csv"), report)?;
     done(path("timeseries.csv"));
     if report.runs.iter().any(|run| run.metrics.records.is_some()) {

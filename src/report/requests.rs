@@ -2,7 +2,8 @@
 //!
 //! Columns as in [`HEADER`]; a stage that a request skips is empty. Requests of the warm-up are there too: the
 //! `window_start_s` of `summary.csv` says where the measured window begins. `slo_met` is 1 or 0, empty without a promise.
-//! When the axis is not a rate, a last column named after the swept key holds its value.
+//! When the client of some run keeps a plan within a limit of requests in flight, a column `client_wait_ms` follows:
+//! how long it held the request back before its arrival. When the axis is not a rate, a last column named after the swept key holds its value.
 
 use std::path::Path;
 
@@ -26,6 +27,14 @@ pub(super) fn write(path: &Path, report: &Report) -> Result<(), Error> {
     let mut file = AtomicFile::create(path)?;
     let mut out = Vec::with_capacity(2 * BUFFER);
     out.extend_from_slice(HEADER.as_bytes());
+    // A column only where there is something to say.
+    let waits = report
+        .runs
+        .iter()
+        .any(|run| !run.metrics.client_waits.is_empty());
+    if waits {
+        out.extend_from_slice(b",client_wait_ms");
+    }
     if let Some(key) = report.swept_key() {
         out.push(b',');
         push_text(&mut out, key);
@@ -36,6 +45,10 @@ pub(super) fn write(path: &Path, report: &Report) -> Result<(), Error> {
         for record in run.metrics.records.iter().flat_map(Records::iter) {
             out.extend_from_slice(&before);
             push_row(&mut out, record, report.slo.as_ref());
+            if waits {
+                let wait = run.metrics.client_waits.get(record.id.index());
+                push_span(&mut out, wait.copied());
+            }
             out.extend_from_slice(&after);
             if out.len() >= BUFFER {
                 file.write(&out)?;

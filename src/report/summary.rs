@@ -14,25 +14,26 @@ use super::words::{bottleneck, state};
 use crate::metrics::Counts;
 
 /// Fields of a row, separated and ended.
-struct Row(Vec<u8>);
+#[derive(Default)]
+pub(super) struct Row(Vec<u8>);
 
 impl Row {
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         if !self.0.is_empty() {
             self.0.push(b',');
         }
         push_text(&mut self.0, text);
     }
 
-    fn number(&mut self, value: Option<f64>) {
+    pub(super) fn number(&mut self, value: Option<f64>) {
         self.text(&value.map_or_else(String::new, |v| format!("{v:.6}")));
     }
 
-    fn count(&mut self, value: u64) {
+    pub(super) fn count(&mut self, value: u64) {
         self.text(&value.to_string());
     }
 
-    fn end(mut self, file: &mut AtomicFile) -> Result<(), Error> {
+    pub(super) fn end(mut self, file: &mut AtomicFile) -> Result<(), Error> {
         self.0.push(b'\n');
         file.write(&self.0)
     }
@@ -138,7 +139,7 @@ fn pooled_row(report: &Report, pooled: &Pooled) -> Row {
     row
 }
 
-fn lead(report: &Report, system: usize, point: usize, rate: &str) -> Row {
+pub(super) fn lead(report: &Report, system: usize, point: usize, rate: &str) -> Row {
     let mut row = Row(Vec::new());
     row.text(&report.systems[system].name);
     row.text(&report.axis.key);
@@ -160,8 +161,9 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
     row.text(&met.map_or_else(String::new, |met| met.to_string()));
 }
 
-/// Columns of `pools.csv`; shares are of the measured span.
-const POOL_COLUMNS: [&str; 20] = [
+/// Columns of `pools.csv`; shares are of the measured span. `held_tokens` did not travel, as prefix caches of decode instances had them;
+/// the last three are empty where no prefix cache was asked.
+const POOL_COLUMNS: [&str; 25] = [
     "system",
     "axis",
     "axis_value",
@@ -177,11 +179,16 @@ const POOL_COLUMNS: [&str; 20] = [
     "busy_decode_share",
     "busy_mixed_share",
     "link_busy_share",
+    "held_tokens",
     "mean_decode_batch",
     "kv_mean_share",
     "kv_peak_blocks",
     "kv_capacity_blocks",
     "preemptions",
+    "mean_prefill_batch",
+    "prompt_tokens",
+    "gpu_cached_tokens",
+    "cpu_cached_tokens",
 ];
 
 /// Writes `pools.csv`: utilisation per pool and run.
@@ -210,12 +217,22 @@ pub(super) fn write_pools(path: &Path, report: &Report) -> Result<(), Error> {
             ] {
                 row.number(Some(share));
             }
+            row.count(pool.held_tokens);
             row.number(pool.mean_decode_batch);
             row.number(pool.kv_mean);
             row.count(pool.kv_peak_blocks);
             let capacity = pool.kv_capacity_blocks;
             row.text(&capacity.map_or_else(String::new, |blocks| blocks.to_string()));
             row.count(pool.preemptions);
+            row.number(pool.mean_prefill_batch);
+            let hits = pool.prefix;
+            for tokens in [
+                hits.map(|h| h.prompt_tokens),
+                hits.map(|h| h.gpu_tokens),
+                hits.map(|h| h.cpu_tokens),
+            ] {
+                row.text(&tokens.map_or_else(String::new, |tokens| tokens.to_string()));
+            }
             row.end(&mut file)?;
         }
     }

@@ -7,6 +7,7 @@ use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, presets};
 use super::answer::{at_point, digits, percent, sentences, share_text, telling_point};
 use super::file::Error;
 use super::input::Report;
+use super::links;
 use super::pool::{Pooled, pool};
 use super::words;
 use crate::metrics::State;
@@ -118,10 +119,15 @@ fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
 
 fn single_verdict(p: &Pooled, colour: bool) -> String {
     let mut parts = vec![match p.bottleneck {
+        Some(b) if p.state == State::Closed => format!(
+            "{}, limited by {}",
+            paint(p.state, colour),
+            words::bottleneck(b)
+        ),
         Some(b) => format!("{} by {}", paint(p.state, colour), words::bottleneck(b)),
         None => paint(p.state, colour),
     }];
-    if p.state != State::Stable {
+    if p.state > State::Stable {
         let share = percent(p.piling_up.clamp(0.0, 1.0));
         parts.push(format!("{share} of the arrivals pile up"));
     }
@@ -159,12 +165,12 @@ fn paint(state: State, colour: bool) -> String {
     let word = match state {
         // Must not be overlooked, with or without colours.
         State::Overloaded => "OVERLOADED",
-        State::Backlogged | State::Stable => words::state(state),
+        State::Backlogged | State::Stable | State::Closed => words::state(state),
     };
     let code = match state {
         State::Overloaded => "31;1",
         State::Backlogged => "33",
-        State::Stable => "32",
+        State::Stable | State::Closed => "32",
     };
     if colour {
         format!("\u{1b}[{code}m{word}\u{1b}[0m")
@@ -265,6 +271,16 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
             percentiles(p, name)
         });
     }
+    add("client's wait p50 / p90 / p99, ms", &|p| {
+        percentiles(p, "client_wait")
+    });
+    add("in the system, mean", &|p| {
+        if p.state == State::Closed {
+            p.mean("mean_in_system").map_or_else(String::new, digits)
+        } else {
+            String::new()
+        }
+    });
     for (label, name) in [
         ("requests/s", "requests_per_s"),
         ("good requests/s per GPU", "good_requests_per_s_per_gpu"),
@@ -274,9 +290,22 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
     add("time in a step, by pool", &|p| busy_cell(report, p));
+    add("busiest link (means)", &|p| links::busiest(report, p));
     add("KV peak, fullest instance", &|p| {
         p.mean("kv_peak_share").map_or_else(String::new, percent)
     });
+    add("prompt tokens cached", &cached_cell);
+    for (label, name) in [
+        ("$ per hour", "usd_per_hour"),
+        ("$ per 1M output tokens", "usd_per_million_output_tokens"),
+        (
+            "$ per 1M output tokens of good requests",
+            "usd_per_million_good_tokens",
+        ),
+    ] {
+        add(label, &|p| p.mean(name).map_or_else(String::new, digits));
+    }
+    add("GPU-hours / kWh at full power", &energy_cell);
     add("preemptions", &|p| nonzero(p.preemptions));
     add("rejected", &|p| nonzero(p.counts.rejected));
     add("unfinished", &|p| nonzero(p.counts.unfinished));
@@ -347,6 +376,28 @@ fn busy_cell(report: &Report, p: &Pooled) -> String {
         })
         .collect();
     cells.join(", ")
+}
+
+/// Shares of the prompt tokens that prefix caches held: on the GPUs, and in CPU tiers where these gave any.
+fn cached_cell(p: &Pooled) -> String {
+    let share = |name| p.mean(name).filter(|share| *share > 0.0);
+    match (share("gpu_cached_share"), share("cpu_cached_share")) {
+        (None, None) => String::new(),
+        (gpu, None) => percent(gpu.unwrap_or(0.0)),
+        (gpu, Some(cpu)) => {
+            let gpu = percent(gpu.unwrap_or(0.0));
+            format!("GPU\u{a0}{gpu}, CPU\u{a0}{}", percent(cpu))
+        }
+    }
+}
+
+/// `1.32 / 0.92`.
+fn energy_cell(p: &Pooled) -> String {
+    let cell = |name| p.mean(name).map(digits);
+    match (cell("gpu_hours"), cell("energy_kwh")) {
+        (Some(hours), Some(energy)) => format!("{hours} / {energy}"),
+        _ => String::new(),
+    }
 }
 
 fn nonzero(count: u64) -> String {

@@ -6,6 +6,7 @@ use crate::metrics::{Bottleneck, State};
 #[must_use]
 pub(super) const fn state(state: State) -> &'static str {
     match state {
+        State::Closed => "closed loop",
         State::Stable => "stable",
         State::Backlogged => "backlogged",
         State::Overloaded => "overloaded",

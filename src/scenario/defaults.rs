@@ -5,12 +5,15 @@
 
 use serde_yaml::Value;
 
+use super::build::FALLBACK;
 use super::document::{get, set};
 use super::engine::{self, Engine};
 use super::schema::{
-    BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Scenario, System,
-    Transfer, WordOr,
+    BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Reservation, RouterKind,
+    Scenario, System, Transfer, Tuning, WordOr,
 };
+use crate::latency::compose::Formats;
+use crate::model::{KvDtype, ModelSpec};
 use crate::{hardware, latency, model};
 
 /// Share of arrived requests promised to be good when a promise names no share.
@@ -27,6 +30,7 @@ pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     for key in ["requests", "charts"] {
         filler.default(&format!("output.{key}"), true);
     }
+    filler.default("output.vllm_bench", false);
     if scenario.slo.is_some() {
         filler.default("slo.attainment", ATTAINMENT);
     }
@@ -56,17 +60,18 @@ pub(super) fn pools(system: &System) -> impl Iterator<Item = (&'static str, &Poo
 }
 
 /// Whether there are published coefficients that the `polynomial` model would use for this pool.
-pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool) -> bool {
+pub(super) fn has_polynomial(set: &str, model_name: &str, pool: &Pool, formats: Formats) -> bool {
     let (Ok(model), Ok(gpu)) = (model::model(model_name), hardware::gpu(&pool.gpu)) else {
         return false;
     };
-    latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
+    formats == Formats::BF16
+        && latency::polynomial::published(set, &gpu.name, &model.name, pool.tp.unwrap_or(1)).is_ok()
 }
 
 /// The step-time model of a pool for which nobody names one: published coefficients of this very model, GPU and TP,
 /// else kernel timings of the GPU or a kindred one, else the data sheet.
-fn step_times(set: &str, model_name: &str, pool: &Pool) -> &'static str {
-    if has_polynomial(set, model_name, pool) {
+fn step_times(set: &str, model_name: &str, pool: &Pool, formats: Formats) -> &'static str {
+    if has_polynomial(set, model_name, pool, formats) {
         "polynomial"
     } else if hardware::has_surfaces(&pool.gpu).unwrap_or(false) {
         "calibrated"
@@ -95,7 +100,7 @@ impl Filler<'_> {
         if workload.trace.is_some() {
             self.default("workload.format", "auto");
             self.default("workload.limit", "unlimited");
-            if workload.rate.is_none() {
+            if workload.rate.is_none() && workload.arrivals.is_none() {
                 self.default("workload.time_scale", 1.0);
             }
         } else {
@@ -106,20 +111,13 @@ impl Filler<'_> {
     fn system(&mut self, path: &str, scenario: &Scenario, system: &System, engine: &Engine) {
         let disaggregated = system.policy == Policy::Disaggregated;
         self.tuning(path, system, engine);
-        self.default(&format!("{path}.queue"), "fcfs");
-        let routers: &[(&str, &str)] = if disaggregated {
-            &[
-                ("prefill", engine.routers[0]),
-                ("decode", engine.routers[1]),
-            ]
-        } else {
-            &[("prefill", engine.routers[0])]
-        };
-        if !matches!(system.router, Some(WordOr::Word(_))) {
-            for (phase, rule) in routers {
-                self.default(&format!("{path}.router.{phase}"), *rule);
-            }
+        let model = system.model.as_deref().or(scenario.model.as_deref());
+        let spec = model.and_then(|name| model::model(name).ok());
+        if let Some(spec) = &spec {
+            self.formats(path, scenario, system, spec);
         }
+        self.default(&format!("{path}.queue"), "fcfs");
+        self.routers(&format!("{path}.router"), system, engine);
         if disaggregated {
             let word = match engine.first_token {
                 FirstToken::Prefill => "prefill",
@@ -127,9 +125,15 @@ impl Filler<'_> {
             };
             self.default(&format!("{path}.first_token"), word);
             self.default(&format!("{path}.reservation"), "at_handoff");
+            let early = system.reservation == Some(Reservation::Early);
+            let chosen = if early { "arrival" } else { "handoff" };
+            self.default(&format!("{path}.decode_choice"), chosen);
             if let Some(transfer) = &system.transfer {
                 self.transfer(&format!("{path}.transfer"), transfer);
             }
+        }
+        if system.policy == Policy::Multiplexed {
+            self.multiplex(&format!("{path}.multiplex"));
         }
         if let Some(choice) = &system.latency {
             self.latency(&format!("{path}.latency"), choice, Some(engine));
@@ -145,10 +149,76 @@ impl Filler<'_> {
             if let Some(choice) = &pool.latency {
                 self.latency(&latency_path, choice, Some(engine));
             } else if system.latency.is_none() && scenario.latency.is_none() {
-                let model = system.model.as_deref().or(scenario.model.as_deref());
-                let word = step_times(engine.polynomial_set, model.unwrap_or_default(), pool);
+                let formats = spec.as_ref().map_or(Formats::BF16, |spec| {
+                    super::build::formats(scenario, system, pool, spec)
+                });
+                let word = step_times(
+                    engine.polynomial_set,
+                    model.unwrap_or_default(),
+                    pool,
+                    formats,
+                );
                 self.latency(&latency_path, &WordOr::Word(word.to_owned()), Some(engine));
             }
+        }
+    }
+
+    /// Writes the number formats that at least one pool would fall back on.
+    fn formats(&mut self, path: &str, scenario: &Scenario, system: &System, spec: &ModelSpec) {
+        if scenario.weight_dtype.is_none() && !pools(system).all(|(_, p)| p.weight_dtype.is_some())
+        {
+            self.default(&format!("{path}.weight_dtype"), spec.native_weights.name());
+        }
+        if scenario.kv_dtype.is_none() && !pools(system).all(|(_, p)| p.kv_dtype.is_some()) {
+            self.default(&format!("{path}.kv_dtype"), KvDtype::Bf16.name());
+        }
+    }
+
+    /// Writes out the router of each phase and its figures.
+    fn routers(&mut self, path: &str, system: &System, engine: &Engine) {
+        let phases = [
+            ("prefill", engine.routers[0]),
+            ("decode", engine.routers[1]),
+        ];
+        let count = match system.policy {
+            Policy::Disaggregated => 2,
+            Policy::Static | Policy::Colocated | Policy::Chunked | Policy::Multiplexed => 1,
+        };
+        for (phase, rule) in &phases[..count] {
+            let at = format!("{path}.{phase}");
+            let choice = match &system.router {
+                None => None,
+                // One word for both phases stays one word, unless it has figures.
+                Some(WordOr::Word(word)) => {
+                    self.router_figures(&at, word);
+                    continue;
+                }
+                Some(WordOr::Map(pair)) if *phase == "prefill" => pair.prefill.as_ref(),
+                Some(WordOr::Map(pair)) => pair.decode.as_ref(),
+            };
+            match choice {
+                None => self.default(&at, *rule),
+                Some(WordOr::Word(word)) => self.router_figures(&at, word),
+                Some(WordOr::Map(RouterKind::SessionAffinity(_))) => {
+                    self.router_figures(&at, "session_affinity");
+                }
+                Some(WordOr::Map(RouterKind::PrefixAware(_))) => {
+                    self.router_figures(&at, "prefix_aware");
+                }
+            }
+        }
+    }
+
+    /// Writes out the figures of the router `word` of the phase at `path`, if it has some.
+    fn router_figures(&mut self, path: &str, word: &str) {
+        let path = format!("{path}.{word}");
+        match word {
+            "session_affinity" => self.default(&format!("{path}.fallback"), FALLBACK),
+            "prefix_aware" => {
+                self.default(&format!("{path}.prompt_weight"), 1.0);
+                self.default(&format!("{path}.context_weight"), 0.0);
+            }
+            _ => {}
         }
     }
 
@@ -168,11 +238,23 @@ impl Filler<'_> {
             {
                 self.default(&format!("{path}.polynomial.set"), engine.polynomial_set);
             }
-            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path),
-            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path),
-            (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path),
-            (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path),
+            (WordOr::Word(word), _) if word == "roofline" => self.roofline(path, engine),
+            (WordOr::Map(LatencyKind::Roofline(_)), _) => self.roofline(path, engine),
+            (WordOr::Word(word), _) if word == "calibrated" => self.calibrated(path, engine),
+            (WordOr::Map(LatencyKind::Calibrated(_)), _) => self.calibrated(path, engine),
             _ => {}
+        }
+    }
+
+    /// The engine's time per step, known below an engine.
+    fn overhead(&mut self, path: &str, engine: Option<&Engine>) {
+        if let Some(host) = engine.map(|engine| engine.host) {
+            for (key, us) in [
+                ("step_overhead", host.step_us),
+                ("step_overhead_per_sequence", host.sequence_us),
+            ] {
+                self.default(&format!("{path}.{key}"), format!("{us} us"));
+            }
         }
     }
 
@@ -181,6 +263,10 @@ impl Filler<'_> {
             self.default(&format!("{path}.link.latency"), "10 us");
         }
         self.default(&format!("{path}.overlap"), "none");
+        self.default(&format!("{path}.mode"), "push");
+        if matches!(transfer.staging, Some(WordOr::Map(_))) {
+            self.default(&format!("{path}.staging.copy"), "pipelined");
+        }
         self.default(&format!("{path}.descriptor_time"), "0 us");
         self.default(&format!("{path}.contention"), "none");
         if transfer.contention == Some(Contention::Fair) {
@@ -188,12 +274,25 @@ impl Filler<'_> {
         }
     }
 
-    fn calibrated(&mut self, path: &str) {
-        self.default(&format!("{path}.calibrated.expert_skew"), 0.0);
-        self.default(&format!("{path}.calibrated.step_overhead"), "0 us");
+    fn multiplex(&mut self, path: &str) {
+        let stated = latency::share::SmCurve::default();
+        self.default(&format!("{path}.prefill_share"), 0.5);
+        self.default(&format!("{path}.idle_sms"), "lent");
+        self.default(&format!("{path}.contention"), 1.0);
+        for (key, share) in [
+            ("compute_saturation", stated.compute_saturation),
+            ("bandwidth_saturation", stated.bandwidth_saturation),
+        ] {
+            self.default(&format!("{path}.{key}"), share);
+        }
     }
 
-    fn roofline(&mut self, path: &str) {
+    fn calibrated(&mut self, path: &str, engine: Option<&Engine>) {
+        self.default(&format!("{path}.calibrated.expert_skew"), 0.0);
+        self.overhead(&format!("{path}.calibrated"), engine);
+    }
+
+    fn roofline(&mut self, path: &str, engine: Option<&Engine>) {
         let stated = latency::roofline::Efficiency::default();
         let path = format!("{path}.roofline");
         for (key, share) in [
@@ -207,9 +306,51 @@ impl Filler<'_> {
         for (key, seconds) in [
             ("kernel_time", stated.kernel_seconds),
             ("collective_time", stated.collective_seconds),
-            ("step_overhead", 0.0),
         ] {
             self.default(&format!("{path}.{key}"), format!("{} us", seconds * 1e6));
+        }
+        self.overhead(&path, engine);
+    }
+
+    /// Writes a limit of steps that an engine chooses by the GPU: for the system where its pools agree, else for each pool.
+    fn by_gpu(&mut self, path: &str, system: &System, engine: &Engine, key: &str) {
+        let chunked = key == "chunk_budget";
+        let written = |tuning: Tuning| {
+            if chunked {
+                tuning.chunk_budget.is_some()
+            } else {
+                tuning.max_seqs.is_some()
+            }
+        };
+        if written(system.tuning()) {
+            return;
+        }
+        // A budget for the whole system would ask its prefill pool for chunks, too.
+        let one_pool = !chunked || system.policy == Policy::Chunked;
+        let values: Vec<(&str, u32)> = pools(system)
+            .filter(|(_, pool)| !written(pool.tuning()))
+            .filter(|(_, pool)| one_pool || pool.batch == Some(BatchKind::DecodeFirst))
+            .map(|(name, pool)| {
+                let size = engine.step_size(hardware::gpu(&pool.gpu).ok().as_ref());
+                (
+                    name,
+                    if chunked {
+                        size.chunk_budget
+                    } else {
+                        size.max_seqs
+                    },
+                )
+            })
+            .collect();
+        let Some((_, first)) = values.first() else {
+            return;
+        };
+        if one_pool && values.iter().all(|(_, value)| value == first) {
+            self.default(&format!("{path}.{key}"), *first);
+        } else {
+            for (pool, value) in values {
+                self.default(&format!("{path}.{pool}.{key}"), value);
+            }
         }
     }
 
@@ -221,10 +362,19 @@ impl Filler<'_> {
         if system.long_prompts.is_some() {
             self.default(&format!("{path}.long_prompts.most"), 1);
         }
-        if chunked && !every_pool_has(|p| p.chunk_budget.is_some()) {
-            self.default(&format!("{path}.chunk_budget"), engine.chunk_budget);
+        if chunked {
+            self.by_gpu(path, system, engine, "chunk_budget");
         }
-        if system.policy != Policy::Chunked && !every_pool_has(|p| p.max_step_tokens.is_some()) {
+        self.by_gpu(path, system, engine, "max_seqs");
+        // A budget asks the prefill stream of a multiplexed system for chunks.
+        let whole = match system.policy {
+            Policy::Chunked => false,
+            Policy::Multiplexed => {
+                system.chunk_budget.is_none() && !every_pool_has(|p| p.chunk_budget.is_some())
+            }
+            Policy::Static | Policy::Colocated | Policy::Disaggregated => true,
+        };
+        if whole && !every_pool_has(|p| p.max_step_tokens.is_some()) {
             self.default(&format!("{path}.max_step_tokens"), engine.max_step_tokens);
         }
         for (key, set_in_every_pool, value) in common_tuning(system, engine) {
@@ -236,7 +386,7 @@ impl Filler<'_> {
 }
 
 /// Every other tuning key: whether each pool has it, and the engine's value.
-fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 10] {
+fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Value); 9] {
     let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
     let context = match engine.max_decode_context {
         Limit::Unlimited => Value::from("unlimited"),
@@ -247,11 +397,6 @@ fn common_tuning(system: &System, engine: &Engine) -> [(&'static str, bool, Valu
             "max_step_prompts",
             every_pool_has(|p| p.max_step_prompts.is_some()),
             engine.max_step_prompts.into(),
-        ),
-        (
-            "max_seqs",
-            every_pool_has(|p| p.max_seqs.is_some()),
-            engine.max_seqs.into(),
         ),
         (
             "max_decode_context",

@@ -4,6 +4,10 @@
 //! engines' own defaults on data-centre GPUs, with their source; scheduling differences beyond these keys are the
 //! business of `policy`.
 
+use crate::hardware::GpuSpec;
+use crate::latency::compose::Overhead;
+use crate::units::SimDuration;
+
 use super::schema::{FirstToken, KvBlocks, KvReserve, Limit, Preemption, Tuning};
 
 /// One engine's defaults.
@@ -30,6 +34,39 @@ pub(super) struct Engine {
     pub(super) polynomial_set: &'static str,
     /// Router of prompts and of decodes.
     pub(super) routers: [&'static str; 2],
+    /// Limits on large GPUs, where the engine has others there.
+    pub(super) on_large_gpus: Option<StepSize>,
+    /// What a step takes besides its kernels.
+    pub(super) host: HostTime,
+}
+
+/// The limits of a step that an engine chooses by the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StepSize {
+    pub(super) chunk_budget: u32,
+    pub(super) max_seqs: u32,
+}
+
+/// Time of a step in which no kernel runs: scheduling, input preparation, launches, sampling, output handling.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct HostTime {
+    /// Microseconds per step.
+    pub(super) step_us: u32,
+    /// Microseconds per sequence of the step.
+    pub(super) sequence_us: u32,
+    /// Where the figures come from; stated in the resolved scenario.
+    pub(super) source: &'static str,
+}
+
+impl HostTime {
+    /// As the step-time models take it.
+    pub(super) fn overhead(self) -> Overhead {
+        Overhead {
+            step: SimDuration::from_us(u64::from(self.step_us)),
+            per_sequence: SimDuration::from_us(u64::from(self.sequence_us)),
+            ..Overhead::NONE
+        }
+    }
 }
 
 /// The preset of scenarios that name none.
@@ -38,13 +75,45 @@ pub(super) const DEFAULT: &str = "vllm-v1";
 /// Larger than any step: stands for "no limit of its own" where a key must be a number.
 const ANY: u32 = 1 << 24;
 
+/// vLLM's own rule for larger steps.
+const LARGE_GPU_BYTES: u64 = 70 << 30;
+
+const HOST_V1: HostTime = HostTime {
+    step_us: 650,
+    sequence_us: 0,
+    source: "least absolute deviations over AIConfigurator's measurements of vLLM 0.12 serving Llama-3.1-70B at FP8 and Qwen3-32B on H100 \
+             (github.com/ai-dynamo/aiconfigurator, commit 095f58a, Apache-2.0; 16 rows with prompts no longer than outputs, concurrency up \
+             to 16) less pdsim's kernels; good to 0.5 ms, no growth with sequences seen",
+};
+const HOST_V0: HostTime = HostTime {
+    step_us: 810,
+    sequence_us: 42,
+    source: "least squares over Vidur's CPU timings of its 2024 vLLM fork at TP 1 (github.com/microsoft/vidur, MIT; schedule, input \
+             preparation, sampling and output handling, batches of 8 to 128; median error 0.8 %)",
+};
+const HOST_SG: HostTime = HostTime {
+    step_us: 0,
+    sequence_us: 0,
+    source: "since v0.4 SGLang schedules the next step while this one runs (LMSYS, December 2024)",
+};
+const HOST_DS: HostTime = HostTime {
+    step_us: 2000,
+    sequence_us: 0,
+    source: "DistServe's own simulator (simdistserve, commit 82831f1) adds 2 ms to each step of the first stage",
+};
+const HOST_ID: HostTime = HostTime {
+    step_us: 0,
+    sequence_us: 0,
+    source: "none",
+};
+
 /// The presets.
 static ENGINES: [Engine; 5] = [
     Engine {
         name: "vllm-v1",
-        source: "vLLM 0.9 V1 EngineArgs of a server on A100 or below 70 GiB: max_num_batched_tokens 2048, max_num_seqs 256 (8192 and 1024 \
-                 on other GPUs from 70 GiB; whole prompts go by 8192), block_size 16, gpu_memory_utilization 0.9; proxy_demo answers with \
-                 the decode instance's tokens",
+        source: "vLLM V1, EngineArgs.get_batch_defaults of a server (vllm/engine/arg_utils.py, PR 17885): max_num_batched_tokens 2048 and \
+                 max_num_seqs 256 on A100 and below 70 GiB, 8192 and 1024 on others (whole prompts go by 8192); block_size 16, \
+                 gpu_memory_utilization 0.9; proxy_demo answers with the decode instance's tokens",
         chunk_budget: 2048,
         max_step_tokens: 8192,
         max_step_prompts: ANY,
@@ -57,6 +126,11 @@ static ENGINES: [Engine; 5] = [
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
+        on_large_gpus: Some(StepSize {
+            chunk_budget: 8192,
+            max_seqs: 1024,
+        }),
+        host: HOST_V1,
     },
     Engine {
         name: "vllm-v0",
@@ -75,6 +149,8 @@ static ENGINES: [Engine; 5] = [
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
+        on_large_gpus: None,
+        host: HOST_V0,
     },
     Engine {
         name: "sglang",
@@ -92,6 +168,8 @@ static ENGINES: [Engine; 5] = [
         first_token: FirstToken::Decode,
         polynomial_set: "vllm",
         routers: ["least_tokens", "least_tokens"],
+        on_large_gpus: None,
+        host: HOST_SG,
     },
     Engine {
         name: "distserve",
@@ -110,6 +188,8 @@ static ENGINES: [Engine; 5] = [
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_queued", "least_queued"],
+        on_large_gpus: None,
+        host: HOST_DS,
     },
     Engine {
         name: "ideal",
@@ -126,6 +206,8 @@ static ENGINES: [Engine; 5] = [
         first_token: FirstToken::Prefill,
         polynomial_set: "distserve",
         routers: ["least_tokens", "least_tokens"],
+        on_large_gpus: None,
+        host: HOST_ID,
     },
 ];
 
@@ -140,6 +222,20 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Engine {
+    /// The limits of a step on this GPU.
+    pub(super) fn step_size(&self, gpu: Option<&GpuSpec>) -> StepSize {
+        let base = StepSize {
+            chunk_budget: self.chunk_budget,
+            max_seqs: self.max_seqs,
+        };
+        let large =
+            |gpu: &&GpuSpec| gpu.memory_bytes >= LARGE_GPU_BYTES && !gpu.name.contains("a100");
+        match (self.on_large_gpus, gpu.filter(large)) {
+            (Some(size), Some(_)) => size,
+            _ => base,
+        }
+    }
+
     /// The preset's tuning keys, all present.
     pub(super) fn tuning(&self) -> Tuning {
         Tuning {
@@ -157,6 +253,9 @@ impl Engine {
             preemption: Some(Preemption::Recompute),
             swap_bandwidth: None,
             prefix_cache: Some(self.prefix_cache),
+            weight_dtype: None,
+            kv_dtype: None,
+            cpu_cache: None,
         }
     }
 }
@@ -189,15 +288,24 @@ mod tests {
             Limit::AtMost(n) => n.to_string(),
         };
         let share = |x: f64| x.to_string();
-        let rows: [(&str, Cell<'_>); 8] = [
-            ("chunk_budget", &|e| count(e.chunk_budget)),
+        let by_gpu = |base: u32, large: Option<u32>| {
+            large.map_or_else(|| count(base), |large| format!("{base} / {large}"))
+        };
+        let host = |e: &Engine| format!("{} us + {} us", e.host.step_us, e.host.sequence_us);
+        let rows: [(&str, Cell<'_>); 9] = [
+            ("chunk_budget", &|e| {
+                by_gpu(e.chunk_budget, e.on_large_gpus.map(|l| l.chunk_budget))
+            }),
             ("max_step_tokens", &|e| count(e.max_step_tokens)),
             ("max_step_prompts", &|e| count(e.max_step_prompts)),
-            ("max_seqs", &|e| count(e.max_seqs)),
+            ("max_seqs", &|e| {
+                by_gpu(e.max_seqs, e.on_large_gpus.map(|l| l.max_seqs))
+            }),
             ("max_decode_context", &|e| limit(e.max_decode_context)),
             ("block_tokens", &|e| count(e.block_tokens)),
             ("memory_fraction", &|e| share(e.memory_fraction)),
             ("kv_watermark", &|e| share(e.kv_watermark)),
+            ("step_overhead", &host),
         ];
         for (key, cell) in rows {
             let cells: Vec<String> = ENGINES.iter().map(cell).collect();

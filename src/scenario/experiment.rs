@@ -67,4 +67,6 @@ pub struct OutputChoice {
     pub requests: bool,
     /// PNG charts.
     pub charts: bool,
+    /// Results as `vllm bench serve --save-detailed` writes them.
+    pub vllm_bench: bool,
 }

@@ -128,6 +128,14 @@ impl Loader {
         if let Some(warning) = Warning::mixed(&builder.step_times) {
             add(&mut self.warnings, warning);
         }
+        for (pool, share) in &builder.measured {
+            if let Some(warning) = Warning::extrapolated(pool, *share) {
+                add(&mut self.warnings, warning);
+            }
+        }
+        for warning in point.iter().flat_map(|p| Warning::oracles(&p.systems)) {
+            add(&mut self.warnings, warning);
+        }
         self.points.extend(point);
         self.facts.push(facts);
         self.trees.push(document.tree().clone());

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::cluster::{KvReserve, Role, SystemSpec};
+
 /// Kinds of step-time models, which err in ways of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StepTimes {
@@ -34,7 +36,22 @@ pub enum Warning {
         /// Key path of a pool and the kind of its model, then those of the first pool of another kind.
         pools: [(String, StepTimes); 2],
     },
+    /// Most of the time of a pool's typical steps lies outside the ranges that were measured.
+    Extrapolated {
+        /// Key path of the pool.
+        pool: String,
+        /// Percent of the time inside.
+        measured: u32,
+    },
+    /// A system admits by the true output lengths.
+    Oracle {
+        /// Its name.
+        system: String,
+    },
 }
+
+/// Less than this share of measured time is worth a warning.
+const MEASURED: f64 = 0.5;
 
 impl Warning {
     /// The warning about the pools of one point, if their step times come from different kinds of models.
@@ -46,6 +63,41 @@ impl Warning {
         })
     }
 
+    /// The warning about a pool of which `measured` is the share of the time of its typical steps inside measured ranges.
+    pub(super) fn extrapolated(pool: &str, measured: f64) -> Option<Self> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a share of hundred"
+        )]
+        let percent = (measured.clamp(0.0, 1.0) * 100.0).round() as u32;
+        (measured < MEASURED).then(|| Self::Extrapolated {
+            pool: pool.to_owned(),
+            measured: percent,
+        })
+    }
+
+    /// A warning for each system that knows how long outputs will be.
+    pub(super) fn oracles(systems: &[SystemSpec]) -> Vec<Self> {
+        let knows = |system: &&SystemSpec| {
+            let pools = system.pools.iter();
+            let mut decoding = pools.filter(|pool| pool.role != Role::Prefill);
+            decoding.any(|pool| {
+                matches!(
+                    pool.kv.reserve,
+                    KvReserve::Oracle | KvReserve::OracleAtDecode
+                )
+            })
+        };
+        systems
+            .iter()
+            .filter(knows)
+            .map(|system| Self::Oracle {
+                system: system.name.clone(),
+            })
+            .collect()
+    }
+
     /// What was seen.
     #[must_use]
     pub fn seen(&self) -> String {
@@ -53,6 +105,12 @@ impl Warning {
             Self::MixedStepTimes {
                 pools: [(a, kind), (b, other)],
             } => format!("{a} has {kind} step times, {b} {other} ones"),
+            Self::Extrapolated { pool, measured } => format!(
+                "{measured} % of the kernel time of {pool}'s typical steps comes from inside measured ranges"
+            ),
+            Self::Oracle { system } => {
+                format!("{system} admits by true output lengths (`kv_reserve: oracle`)")
+            }
         }
     }
 
@@ -63,6 +121,10 @@ impl Warning {
             Self::MixedStepTimes { .. } => {
                 "part of the difference between systems may be one between the models of the hardware"
             }
+            Self::Extrapolated { .. } => {
+                "the rest is scaled from other shapes, formats or GPUs by their data sheets"
+            }
+            Self::Oracle { .. } => "no engine knows them",
         }
     }
 
@@ -75,6 +137,10 @@ impl Warning {
                 pools: [(_, Polynomial | Calibrated), (_, Polynomial | Calibrated)],
             } => "add `latency: calibrated` at the top of the scenario",
             Self::MixedStepTimes { .. } => "add `latency: roofline` at the top of the scenario",
+            Self::Extrapolated { .. } => {
+                "see `pdsim explain`, and measure that GPU with `pdsim calibrate`"
+            }
+            Self::Oracle { .. } => "read it as a bound on what predicting lengths could buy",
         }
     }
 }
@@ -88,6 +154,18 @@ impl fmt::Display for Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pools_that_are_mostly_guessed_are_warned_of() {
+        assert_eq!(Warning::extrapolated("a", 0.5), None);
+        let text = Warning::extrapolated("systems.a.pool", 0.123)
+            .unwrap()
+            .to_string();
+        assert!(
+            text.starts_with("12 % of the kernel time of systems.a.pool's typical steps"),
+            "{text}"
+        );
+    }
 
     #[test]
     fn pools_of_one_kind_are_not_warned_of() {

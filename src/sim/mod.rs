@@ -5,4 +5,4 @@ mod run;
 
 pub use crate::cluster::{Gaps, Observer, PoolSample, StepFact};
 pub use calendar::Calendar;
-pub use run::{Error, Options, simulate};
+pub use run::{Error, Options, simulate, simulate_from};

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::calendar::Calendar;
-use crate::cluster::{Cluster, Host, Observer, SystemSpec};
-use crate::units::SimTime;
-use crate::workload::{Prefixes, RequestSpec};
+use crate::cluster::{Cluster, Host, Observer, Stall, SystemSpec};
+use crate::ids::RequestId;
+use crate::units::{SimDuration, SimTime};
+use crate::workload::{Prefixes, RequestSpec, Sent, Source};
 
 /// How to run.
 #[derive(Debug, Clone, Default)]
@@ -23,8 +24,7 @@ pub struct Options {
 pub enum Error {
     /// Nothing can move any more.
     #[error(
-        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; \
-         this is a defect of the policy or of pdsim"
+        "{stuck} requests are stuck at {at_s} s (first: request {first}): no event is pending, so nothing can move; {stall}"
     )]
     Stalled {
         /// How many requests.
@@ -33,7 +33,12 @@ pub enum Error {
         first: String,
         /// When, in seconds.
         at_s: String,
+        /// Who waits for what, and who holds it.
+        stall: Box<Stall>,
     },
+    /// The system could end in a stall by what it is made of.
+    #[error("{0}")]
+    Contradiction(&'static str),
     /// Arrivals went back in time.
     #[error(
         "request {0} arrives before the one in front of it; a workload must be in order of arrival"
@@ -66,6 +71,10 @@ impl<O: Observer> Host for Engine<'_, O> {
         self.calendar.set(lane, at.min(last));
     }
 
+    fn cancel(&mut self, lane: usize) {
+        self.calendar.set(lane, SimTime::NEVER);
+    }
+
     fn observer(&mut self) -> &mut O {
         self.observer
     }
@@ -77,31 +86,44 @@ impl<O: Observer> Host for Engine<'_, O> {
 /// state only; *dispatch*: route, then form steps, so that a step formed at `t` sees all that happened at `t`.
 ///
 /// # Errors
-/// When arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
+/// When the system contradicts itself, arrivals are out of order, the clock overflows, or nothing can move although requests are waiting.
 pub fn simulate<O: Observer>(
     spec: &SystemSpec,
     requests: impl IntoIterator<Item = RequestSpec>,
     options: Options,
     observer: &mut O,
 ) -> Result<SimTime, Error> {
+    simulate_from(spec, requests.into_iter(), options, observer)
+}
+
+/// The same under requests from any source, so also from a closed loop, which sends the next one when one ends: at that
+/// very instant, and in time for the steps that are formed at it.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_from<S: Source, O: Observer>(
+    spec: &SystemSpec,
+    source: S,
+    options: Options,
+    observer: &mut O,
+) -> Result<SimTime, Error> {
+    if let Some(why) = spec.contradiction() {
+        return Err(Error::Contradiction(why));
+    }
     let mut cluster = Cluster::new(spec, options.seed, options.prefixes);
     let mut engine = Engine {
         now: SimTime::ZERO,
         calendar: Calendar::new(cluster.lanes()),
         observer,
     };
-    let mut requests = requests.into_iter();
-    let mut next = requests.next();
-    let mut count = 0;
+    let mut inlet = Inlet::new(source);
     let mut samples = Vec::new();
     let horizon = options.horizon.unwrap_or(SimTime::NEVER);
     // Whether something was still to come when the horizon was reached: the run then ends at the horizon.
     let cut = loop {
-        let arrival = next
-            .as_ref()
-            .map_or(SimTime::NEVER, |request| request.arrival);
+        let arrival = inlet.arrival();
         if arrival < engine.now {
-            return Err(Error::Unordered(count));
+            return Err(Error::Unordered(inlet.count));
         }
         let at = engine.calendar.next().0.min(arrival);
         sample_until(&mut engine, &cluster, at.min(horizon), &mut samples);
@@ -113,17 +135,75 @@ pub fn simulate<O: Observer>(
         }
         engine.now = at;
         drain(&mut engine, &mut cluster);
-        while let Some(request) = next.take_if(|request| request.arrival == at) {
-            cluster.arrive(&request, &mut engine);
-            next = requests.next();
-            count += 1;
-        }
+        inlet.let_in(&mut engine, &mut cluster);
         cluster.route(&mut engine);
         // Routing may have cut decode runs at this very instant.
         drain(&mut engine, &mut cluster);
         cluster.form(&mut engine);
+        // A request refused in dispatch frees its place now; what is sent for it makes this instant come again.
+        inlet.listen(at, &cluster);
     };
     finish(&mut engine, &mut cluster, cut.then_some(horizon))
+}
+
+/// The requests still to come, one of them in hand.
+struct Inlet<S> {
+    source: S,
+    next: Option<Sent>,
+    /// Requests let in.
+    count: usize,
+    /// Ends the source has been told of.
+    told: usize,
+}
+
+impl<S: Source> Inlet<S> {
+    fn new(mut source: S) -> Self {
+        Self {
+            next: source.next_request(),
+            source,
+            count: 0,
+            told: 0,
+        }
+    }
+
+    /// When the next request arrives; never, when none is in hand.
+    fn arrival(&self) -> SimTime {
+        self.next
+            .as_ref()
+            .map_or(SimTime::NEVER, |sent| sent.request.arrival)
+    }
+
+    /// Lets in every request that arrives now.
+    fn let_in<O: Observer>(&mut self, engine: &mut Engine<'_, O>, cluster: &mut Cluster) {
+        let now = engine.now;
+        self.listen(now, cluster);
+        while let Some(sent) = self.next.take_if(|sent| sent.request.arrival == now) {
+            if S::CLOSED && sent.client_wait > SimDuration::ZERO {
+                let id = RequestId::new(self.count);
+                engine.observer.held_back(id, sent.client_wait);
+            }
+            cluster.arrive(&sent.request, engine);
+            self.count += 1;
+            self.next = self.source.next_request();
+            self.listen(now, cluster);
+        }
+    }
+
+    /// Tells a closed loop of the requests that have ended, and takes what it sends for them.
+    fn listen(&mut self, now: SimTime, cluster: &Cluster) {
+        if !S::CLOSED {
+            return;
+        }
+        let ended = cluster.ended();
+        if ended == self.told {
+            return;
+        }
+        self.source.ended(now, (ended - self.told) as u64);
+        self.told = ended;
+        if self.next.is_none() {
+            self.next = self.source.next_request();
+        }
+    }
 }
 
 /// Fires every lane that is due now.
@@ -167,6 +247,7 @@ fn finish<O: Observer>(
             stuck: stuck.len(),
             first: first.to_string(),
             at_s: format!("{:.6}", engine.now.as_secs_f64()),
+            stall: Box::new(cluster.stall()),
         });
     }
     engine.observer.finished(engine.now);

@@ -12,6 +12,8 @@ use crate::metrics::{Collector, Config};
 use crate::report::{Report, Run};
 use crate::scenario::Experiment;
 use crate::sim;
+use crate::workload::Client;
+use crate::workload::closed_loop::ClosedLoop;
 
 /// Says why a run could not be carried through.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +30,9 @@ pub enum Error {
         /// What the simulation says.
         source: sim::Error,
     },
+    /// The workload could not be carried through.
+    #[error("{0}")]
+    Workload(String),
     /// No threads to run on.
     #[error("cannot start threads: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
@@ -101,6 +106,7 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
         slo: point.slo,
         warmup: point.warmup,
         keep_requests: experiment.output.requests,
+        client: point.workload.client(),
     };
     let mut collector = Collector::new(&config, system);
     let options = sim::Options {
@@ -108,13 +114,19 @@ fn simulate(experiment: &Experiment, cell: Cell) -> Result<Run, Error> {
         horizon: point.horizon,
         prefixes: point.workload.prefixes(),
     };
-    sim::simulate(
-        system,
-        point.workload.stream(cell.seed),
-        options,
-        &mut collector,
-    )
-    .map_err(|source| {
+    let requests = point.workload.stream(cell.seed);
+    let end = match point.workload.client() {
+        Client::Open => sim::simulate(system, requests, options, &mut collector),
+        Client::Closed { concurrency, paced } => {
+            let client = ClosedLoop::new(concurrency, paced, requests);
+            sim::simulate_from(system, client, options, &mut collector)
+        }
+    };
+    // A trace that breaks off in the middle would pass for a shorter one.
+    if let Some(failure) = point.workload.failure() {
+        return Err(Error::Workload(failure));
+    }
+    end.map_err(|source| {
         let label = &experiment.axis.values[cell.point].0;
         Error::Simulation {
             system: system.name.clone(),

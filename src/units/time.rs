@@ -75,6 +75,12 @@ impl SimDuration {
         Self(ps)
     }
 
+    /// Makes a span from whole microseconds.
+    #[must_use]
+    pub const fn from_us(us: u64) -> Self {
+        Self(us * (PS_PER_S / 1_000_000))
+    }
+
     /// Makes a span from whole milliseconds.
     #[must_use]
     pub const fn from_ms(ms: u64) -> Self {

@@ -28,7 +28,7 @@ impl WorkloadError {
     ) -> Self {
         Self {
             key: key.into(),
-            seen: seen.to_string(),
+            seen: readable(seen.to_string()),
             allowed: allowed.into(),
             nearest: None,
         }
@@ -61,6 +61,15 @@ impl WorkloadError {
     pub fn under(mut self, prefix: &str) -> Self {
         self.key = format!("{prefix}.{}", self.key);
         self
+    }
+}
+
+/// A number with a power of ten where it has too many digits to be read.
+fn readable(text: String) -> String {
+    const DIGITS: usize = 20;
+    match text.parse::<f64>() {
+        Ok(number) if text.len() > DIGITS => format!("{number:e}"),
+        _ => text,
     }
 }
 
@@ -101,6 +110,13 @@ mod tests {
             error.under("workload").to_string(),
             "workload.lengths: `sharegp` where one of sharegpt, humaneval is expected (did you mean `sharegpt`?)"
         );
+    }
+
+    #[test]
+    fn a_number_of_three_hundred_digits_is_shortened() {
+        let error = positive("time_scale", -1e300).unwrap_err();
+        assert_eq!(error.seen, "-1e300");
+        assert_eq!(positive("time_scale", -0.25).unwrap_err().seen, "-0.25");
     }
 
     #[test]

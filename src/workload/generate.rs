@@ -7,8 +7,8 @@ use crate::units::{PS_PER_S, SimDuration, SimTime};
 use crate::workload::arrivals::ArrivalProcess;
 use crate::workload::error::WorkloadError;
 use crate::workload::lengths::LengthModel;
-use crate::workload::trace::Trace;
-use crate::workload::{Prefixes, RequestSpec};
+use crate::workload::trace::{Trace, TraceError};
+use crate::workload::{Client, Prefixes, RequestSpec};
 
 /// Longest expected span of a workload in seconds: half the clock's range of 213 days.
 pub(crate) const MAX_SPAN_S: f64 = 107.0 * 86_400.0;
@@ -28,10 +28,13 @@ pub struct Generated {
 
 /// A resolved workload; cheap to clone and safe to share between threads.
 #[derive(Debug, Clone)]
-pub struct Workload(Source);
+pub struct Workload {
+    from: Kind,
+    client: Client,
+}
 
 #[derive(Debug, Clone)]
-enum Source {
+enum Kind {
     Generated(Generated),
     Recorded(Trace),
 }
@@ -63,6 +66,7 @@ impl Workload {
                 let allowed = "a number of requests, over which the arrivals are rescaled,";
                 return Err(WorkloadError::new("requests", "nothing", allowed));
             }
+            (Some(_), None) if matches!(workload.arrivals, ArrivalProcess::AtOnce) => {}
             (Some(requests), None) if !ends => {
                 let span = requests as f64 / workload.arrivals.rate();
                 if span > MAX_SPAN_S {
@@ -74,33 +78,68 @@ impl Workload {
             }
             _ => {}
         }
-        Ok(Self(Source::Generated(workload)))
+        Ok(Self::open(Kind::Generated(workload)))
     }
 
     /// Replays a recorded trace.
     #[must_use]
     pub fn recorded(trace: &Trace) -> Self {
-        Self(Source::Recorded(trace.clone()))
+        Self::open(Kind::Recorded(trace.clone()))
+    }
+
+    const fn open(from: Kind) -> Self {
+        Self {
+            from,
+            client: Client::Open,
+        }
+    }
+
+    /// The same requests, sent by a client that keeps at most `concurrency` in flight: each no earlier than its arrival
+    /// if it is `paced`, otherwise whenever a place is free.
+    ///
+    /// # Errors
+    /// When `concurrency` is 0, or nothing but the duration of a client without a plan would end the workload.
+    pub fn closed(self, concurrency: u64, paced: bool) -> Result<Self, WorkloadError> {
+        if concurrency == 0 {
+            let allowed = "a whole number of at least 1";
+            return Err(WorkloadError::new("concurrency", 0, allowed));
+        }
+        if let Kind::Generated(workload) = &self.from
+            && !paced
+            && workload.requests.is_none()
+        {
+            let allowed = "a number of requests, after which the client stops sending,";
+            return Err(WorkloadError::new("requests", "nothing", allowed));
+        }
+        let client = Client::Closed { concurrency, paced };
+        Ok(Self { client, ..self })
+    }
+
+    /// Who decides when requests are sent.
+    #[must_use]
+    pub const fn client(&self) -> Client {
+        self.client
     }
 
     /// Streams the requests in order of arrival, in constant memory.
     ///
     /// A generated workload depends on `seed` and draws arrivals and lengths from streams of their own; a recorded
-    /// one is the same for every seed.
+    /// one is the same for every seed. In a closed loop these are the requests of its client, with planned arrivals if
+    /// it is paced.
     #[must_use]
     pub fn stream(&self, seed: u64) -> Box<dyn Iterator<Item = RequestSpec> + Send> {
-        match &self.0 {
-            Source::Generated(workload) => Box::new(workload.stream(seed)),
-            Source::Recorded(trace) => trace.stream(),
+        match &self.from {
+            Kind::Generated(workload) => Box::new(workload.stream(seed)),
+            Kind::Recorded(trace) => trace.stream(),
         }
     }
 
     /// The shared starts of the prompts, for a recorded trace that describes them and is held in memory.
     #[must_use]
     pub fn prefixes(&self) -> Option<Arc<Prefixes>> {
-        match &self.0 {
-            Source::Generated(_) => None,
-            Source::Recorded(trace) => trace.prefixes(),
+        match &self.from {
+            Kind::Generated(_) => None,
+            Kind::Recorded(trace) => trace.prefixes(),
         }
     }
 
@@ -113,52 +152,70 @@ impl Workload {
     /// When `rate` is not a finite number above 0, or the stretched workload does not fit the clock, or a trace has
     /// no span to stretch.
     pub fn with_rate(&self, rate: f64) -> Result<Self, WorkloadError> {
-        match &self.0 {
-            Source::Generated(workload) => Self::generated(Generated {
+        let at_rate = match &self.from {
+            Kind::Generated(workload) => Self::generated(Generated {
                 arrivals: workload.arrivals.with_rate(rate)?,
                 ..workload.clone()
-            }),
-            Source::Recorded(trace) => trace
-                .with_rate(rate)
-                .map(|trace| Self(Source::Recorded(trace))),
-        }
+            })?,
+            Kind::Recorded(trace) => Self::recorded(&trace.with_rate(rate)?),
+        };
+        Ok(Self {
+            client: self.client,
+            ..at_rate
+        })
     }
 
-    /// The mean rate in requests per second; none for a trace whose requests all arrive at once.
+    /// The mean rate in requests per second; none where all requests arrive at once.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
-        match &self.0 {
-            Source::Generated(workload) => Some(workload.arrivals.rate()),
-            Source::Recorded(trace) => trace.rate(),
+        match &self.from {
+            Kind::Generated(workload) => Some(workload.arrivals.rate()).filter(|rate| *rate > 0.0),
+            Kind::Recorded(trace) => trace.rate(),
         }
     }
 
     /// How many requests there will be, where that is known beforehand (a count without a duration, or a trace).
     #[must_use]
     pub fn requests(&self) -> Option<u64> {
-        match &self.0 {
-            Source::Generated(workload) => match workload.duration {
+        match &self.from {
+            Kind::Generated(workload) => match workload.duration {
                 None => workload.requests,
                 Some(_) => None,
             },
-            Source::Recorded(trace) => Some(trace.len()),
+            Kind::Recorded(trace) => Some(trace.len()),
         }
     }
 
     /// Whether the workload replays a trace, so that another seed changes nothing.
     #[must_use]
     pub const fn is_recorded(&self) -> bool {
-        matches!(self.0, Source::Recorded(_))
+        matches!(self.from, Kind::Recorded(_))
     }
 
     /// Why a stream ended before the workload did, if one did: a long trace whose file has changed since it was scanned.
     /// A run that used the workload is then not to be trusted.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        match &self.0 {
-            Source::Generated(_) => None,
-            Source::Recorded(trace) => trace.failure(),
+        self.trace().and_then(Trace::failure)
+    }
+
+    /// The trace behind the workload, or behind its arrivals alone.
+    const fn trace(&self) -> Option<&Trace> {
+        match &self.from {
+            Kind::Recorded(trace)
+            | Kind::Generated(Generated {
+                arrivals: ArrivalProcess::Replay(trace),
+                ..
+            }) => Some(trace),
+            Kind::Generated(_) => None,
         }
+    }
+}
+
+impl Workload {
+    /// The error behind [`Workload::failure`], taken out.
+    pub(crate) fn take_failure(&self) -> Option<TraceError> {
+        self.trace().and_then(Trace::take_failure)
     }
 }
 
@@ -183,6 +240,7 @@ impl Generated {
                     output_tokens,
                     max_output,
                     class: 0,
+                    session: 0,
                 }
             })
     }

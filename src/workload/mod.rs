@@ -1,7 +1,8 @@
 //! Workloads: recorded traces and generated arrivals.
 //!
-//! Whatever the source, the simulation sees an iterator of [`RequestSpec`] in order of arrival and pulls it one
-//! request ahead, so a generated workload of any length needs no memory.
+//! Whatever they come from, the simulation takes [`RequestSpec`]s from a [`Source`] in order of arrival, one request
+//! ahead, so a generated workload of any length needs no memory. A source is an iterator, or a closed loop around one
+//! that is also told when requests end.
 
 pub mod arrivals;
 pub mod closed_loop;
@@ -12,6 +13,7 @@ mod generate;
 pub mod lengths;
 mod prefixes;
 mod request;
+mod source;
 pub mod stats;
 pub mod trace;
 
@@ -22,4 +24,5 @@ pub use lengths::LengthModel;
 pub(crate) use prefixes::PrefixBuilder;
 pub use prefixes::Prefixes;
 pub use request::RequestSpec;
+pub use source::{Client, Sent, Source};
 pub use trace::{Format, ReadOptions, ReadReport, Trace, TraceError, read_trace};

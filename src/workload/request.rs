@@ -15,4 +15,6 @@ pub struct RequestSpec {
     pub max_output: u32,
     /// Request class (priority, tenant); 0 when the workload has none.
     pub class: u16,
+    /// A number that the requests of one session share; 0 for a request without a session.
+    pub session: u64,
 }

@@ -3,7 +3,7 @@
 use crate::support::Scratch;
 
 /// Milliseconds by tokens of the curve under a heading.
-fn curve(out: &str, heading: &str) -> Vec<(u32, f64)> {
+pub(crate) fn curve(out: &str, heading: &str) -> Vec<(u32, f64)> {
     let lines = out.lines().skip_while(|l| !l.starts_with(heading)).skip(1);
     let row = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,15 +1,20 @@
 //! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
 
 mod bad_input;
+mod bad_memory;
 mod bad_trace;
 mod calibrate;
+mod closed_loop;
+mod dtypes;
 mod explain;
 mod files;
 mod help;
 mod models;
+mod multiplexed;
 mod profiles;
 mod resolved;
 mod run;
 mod scenarios;
 mod step_times;
 mod support;
+mod transfers;

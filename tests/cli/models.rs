@@ -37,6 +37,14 @@ fn a_model_is_shown_with_sizes_and_where_it_fits() {
     let row = ran.out.lines().find(|l| l.trim().starts_with("h100-sxm"));
     let row = row.expect("every GPU has a row");
     assert!(row.contains("tp 2: "), "131 GiB need two of 72 GiB: {row}");
+    assert!(!ran.out.contains("mxfp4"), "it has no experts: {}", ran.out);
+    let a100 = ran
+        .out
+        .lines()
+        .find(|l| l.trim().starts_with("a100-80g-sxm"));
+    assert!(a100.is_some_and(|l| l.contains("no peak")), "{}", ran.out);
+    let ran = Scratch::new().pdsim(&["model", "show", "gpt-oss-20b"]);
+    assert!(ran.out.contains("at mxfp4 (as published)"), "{}", ran.out);
 }
 
 #[test]

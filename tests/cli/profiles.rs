@@ -42,10 +42,35 @@ fn a_profile_is_shown_with_source_and_errors() {
         ran.out
     );
     assert!(ran.out.contains("Apache-2.0"), "{}", ran.out);
+    assert!(
+        ran.out.contains("hardware: hopper, 80 GiB at 3350 GB/s"),
+        "{}",
+        ran.out
+    );
     // Knots, samples, three errors on rows, three on sites.
     assert_eq!(cells(&ran, "gemm bf16").len(), 8);
     let ran = Scratch::new().pdsim(&["profile", "show", "h20"]);
     assert!(ran.out.contains("borrowed from h100-sxm"), "{}", ran.out);
+}
+
+#[test]
+fn surfaces_are_drawn_where_asked() {
+    let scratch = Scratch::new();
+    let ran = scratch.pdsim(&["profile", "show", "a100-80g-sxm", "--out", "drawn"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for name in [
+        "gemm-bf16.png",
+        "prefill_attention-bf16-d128.png",
+        "decode_attention-bf16-d128.png",
+        "collective-all_reduce.png",
+    ] {
+        assert!(ran.err.contains(name), "{}", ran.err);
+        let png = std::fs::read(scratch.path("drawn").join(name)).expect("it was written");
+        assert_eq!(&png[1..4], b"PNG", "{name}");
+    }
+    let quiet = scratch.pdsim(&["profile", "show", "a100-80g-sxm", "--no-charts"]);
+    assert_eq!((quiet.code, quiet.err.as_str()), (0, ""), "{quiet:?}");
+    assert!(!scratch.path("output").exists());
 }
 
 #[test]

@@ -31,6 +31,12 @@ fn every_scenario_opens_with_its_question_and_what_to_look_at() {
 fn every_scenario_runs_when_shrunk() {
     let scratch = Scratch::new();
     for path in shipped() {
+        let text = fs::read_to_string(&path).expect("a scenario can be read");
+        let shrink = if text.contains("\n  trace: ") {
+            "workload.limit=60"
+        } else {
+            "workload.requests=60"
+        };
         let path = path.to_string_lossy();
         let ran = scratch.pdsim(&[
             "run",
@@ -41,7 +47,7 @@ fn every_scenario_runs_when_shrunk() {
             "1",
             "--no-charts",
             "--set",
-            "workload.requests=60",
+            shrink,
             "--set",
             "workload.warmup=0",
         ]);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{RequestRecord, RunClock};
+use pdsim::cluster::{RequestRecord, RunClock, TransferFact};
 use pdsim::ids::{InstanceId, RequestId};
-use pdsim::sim::{Error, Gaps, Observer, Options, PoolSample, StepFact, simulate};
+use pdsim::sim::{Error, Gaps, Observer, PoolSample, StepFact};
 use pdsim::units::{FINE_BITS, SimDuration, SimTime};
 
 use crate::scenario::Scenario;
@@ -32,7 +32,11 @@ pub(crate) struct Facts {
     pub(crate) samples: Vec<(SimTime, Vec<PoolSample>)>,
     /// Start or end, instant, from, to, bytes.
     pub(crate) transfers: Vec<(bool, SimTime, InstanceId, InstanceId, u64)>,
+    /// The whole way of each transfer, in the order in which they ended.
+    pub(crate) ways: Vec<TransferFact>,
     pub(crate) preemptions: Vec<(SimTime, InstanceId, RequestId)>,
+    /// Requests that the client held back, and for how long.
+    pub(crate) held_back: Vec<(RequestId, SimDuration)>,
     /// Most KV blocks in use at a time.
     pub(crate) kv_peak: BTreeMap<InstanceId, u64>,
     /// By instance and stage.
@@ -51,18 +55,7 @@ impl Facts {
             interval: SimDuration::from_ms(5),
             ..Self::default()
         };
-        let spec = scenario.spec_with(fast_forward);
-        let requests = scenario.requests.iter().copied();
-        let end = simulate(
-            &spec,
-            requests,
-            Options {
-                seed: 1,
-                horizon,
-                prefixes: scenario.prefixes.clone(),
-            },
-            &mut facts,
-        );
+        let end = scenario.run(fast_forward, horizon, &mut facts);
         facts.end = Some(end);
         facts
     }
@@ -83,7 +76,9 @@ impl Facts {
         differ("record", &self.records, &other.records)
             .or_else(|| differ("end", &[&self.end], &[&other.end]))
             .or_else(|| differ("preemption", &self.preemptions, &other.preemptions))
+            .or_else(|| differ("client's wait", &self.held_back, &other.held_back))
             .or_else(|| differ("transfer", &self.transfers, &other.transfers))
+            .or_else(|| differ("way", &self.ways, &other.ways))
             .or_else(|| differ("sample", &self.samples, &other.samples))
             .or_else(|| differ("gap", &rows(&self.gaps), &rows(&other.gaps)))
             .or_else(|| differ("work", &rows(&self.work), &rows(&other.work)))
@@ -134,8 +129,16 @@ impl Observer for Facts {
         self.transfers.push((false, now, from, to, bytes));
     }
 
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.ways.push(*fact);
+    }
+
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {
         self.preemptions.push((now, instance, id));
+    }
+
+    fn held_back(&mut self, id: RequestId, wait: SimDuration) {
+        self.held_back.push((id, wait));
     }
 
     fn next_sample(&self) -> SimTime {

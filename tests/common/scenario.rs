@@ -6,8 +6,9 @@
 use std::sync::{Arc, LazyLock};
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption, QueueOrder,
-    QueueRule, Reservation, Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    Bill, CpuTier, FirstToken, KvReserve, KvSpec, LongPrompts, Overlap, PoolSpec, Preemption,
+    QueueOrder, QueueRule, Reservation, Role, Sharing, SkipPrefill, Staging, StepLimits,
+    SystemSpec, TransferMode, TransferSpec,
 };
 use pdsim::hardware::gpu;
 use pdsim::kv::blocks_for;
@@ -16,12 +17,15 @@ use pdsim::latency::compose::{Formats, Overhead};
 use pdsim::latency::fixed::Fixed;
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::latency::roofline::{Efficiency, roofline};
+use pdsim::latency::share::{IdleSms, SmCurve, SmSplit};
 use pdsim::model::{Parallelism, model};
 use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
-use pdsim::policy::router::RouterRule;
+use pdsim::policy::router::{LoadPenalty, RouterRule};
+use pdsim::sim::{Error, Observer, Options, simulate, simulate_from};
 use pdsim::units::{SimDuration, SimTime};
-use pdsim::workload::{Prefixes, RequestSpec};
+use pdsim::workload::closed_loop::ClosedLoop;
+use pdsim::workload::{Client, Prefixes, RequestSpec};
 
 use crate::model::Pieces;
 use crate::pick::Pick;
@@ -35,6 +39,8 @@ pub(crate) struct Scenario {
     pub(crate) requests: Vec<RequestSpec>,
     /// The shared starts of their prompts, for pools with a prefix cache.
     pub(crate) prefixes: Option<Arc<Prefixes>>,
+    /// Who decides when they are sent.
+    pub(crate) client: Client,
 }
 
 /// Which kind of numbers the times are made of.
@@ -55,6 +61,11 @@ const ROUTERS: [RouterRule; 8] = [
     RouterRule::LeastKv,
     RouterRule::Random,
     RouterRule::PowerOfTwo,
+];
+const FALLBACKS: [&RouterRule; 3] = [
+    &RouterRule::RoundRobin,
+    &RouterRule::LeastQueued,
+    &RouterRule::PowerOfTwo,
 ];
 const RULES: [BatchRule; 6] = [
     BatchRule::Mixed,
@@ -78,6 +89,7 @@ impl Scenario {
             decode_router: pick.of(&ROUTERS),
             skip: SkipPrefill {
                 below: pick.of(&[0, 0, 0, 2, 20, 100]),
+                uncached_below: 0,
                 at_queue: pick.of(&[None, None, None, Some(0), Some(1), Some(3)]),
             },
             reservation: pick.of(&[
@@ -104,11 +116,120 @@ impl Scenario {
         if spec.reservation == Reservation::Early {
             spec.skip.at_queue = None;
         }
-        Self {
+        let mut scenario = Self {
             spec,
             requests,
             prefixes: None,
+            client: Client::Open,
+        };
+        scenario.choose_early(seed);
+        scenario.add_sessions(seed);
+        // Drawn from a stream of its own.
+        if Pick::new(seed, "multiplexed or not").chance(30) {
+            return scenario.clone().multiplexed(seed).unwrap_or(scenario);
         }
+        scenario
+    }
+
+    /// Decode instances chosen at arrival, in some.
+    fn choose_early(&mut self, seed: u64) {
+        let pick = &mut Pick::new(seed, "decode choice");
+        if self.spec.reservation == Reservation::AtHandoff && pick.chance(30) {
+            self.spec.reservation = Reservation::AtHandoffChosenAtArrival;
+            self.spec.skip.uncached_below = pick.of(&[0, 2, 20, 100]);
+        }
+    }
+
+    /// Sessions, and routers that keep them together, in some.
+    fn add_sessions(&mut self, seed: u64) {
+        let pick = &mut Pick::new(seed, "sessions");
+        if !pick.chance(30) {
+            return;
+        }
+        let sessions = pick.from(1, 8);
+        for request in &mut self.requests {
+            request.session = pick.from(0, sessions);
+        }
+        let affinity = |pick: &mut Pick| RouterRule::SessionAffinity {
+            fallback: pick.of(&FALLBACKS),
+            most_above_least: pick.of(&[None, Some(0), Some(1), Some(4)]),
+        };
+        if pick.chance(70) {
+            self.spec.prefill_router = affinity(pick);
+        }
+        if pick.chance(50) {
+            self.spec.decode_router = affinity(pick);
+        }
+    }
+
+    /// Host memory behind prefix caches, in half of them.
+    fn add_cpu_tiers(&mut self, seed: u64) {
+        let pick = &mut Pick::new(seed, "CPU tiers");
+        let tiers = pick.chance(50);
+        for pool in self.spec.pools.iter_mut().filter(|_| tiers) {
+            pool.kv.cpu_cache = Some(CpuTier {
+                blocks: pick.from(0, 300),
+                bytes_per_sec: pick.of(&[f64::INFINITY, 1e6, 4096.0]),
+            });
+        }
+    }
+
+    /// The same requests from a client that keeps a few of them in flight.
+    pub(crate) fn with_closed_loop(mut self, seed: u64) -> Self {
+        let pick = &mut Pick::new(seed, "closed loop");
+        self.client = Client::Closed {
+            concurrency: pick.of(&[1, 1, 2, 3, 5, 8, 20, 100]),
+            paced: pick.chance(40),
+        };
+        self
+    }
+
+    /// Simulates it.
+    pub(crate) fn run<O: Observer>(
+        &self,
+        fast_forward: bool,
+        horizon: Option<SimTime>,
+        observer: &mut O,
+    ) -> Result<SimTime, Error> {
+        let spec = self.spec_with(fast_forward);
+        let requests = self.requests.iter().copied();
+        let options = Options {
+            seed: 1,
+            horizon,
+            prefixes: self.prefixes.clone(),
+        };
+        match self.client {
+            Client::Open => simulate(&spec, requests, options, observer),
+            Client::Closed { concurrency, paced } => {
+                let client = ClosedLoop::new(concurrency, paced, requests);
+                simulate_from(&spec, client, options, observer)
+            }
+        }
+    }
+
+    /// The same with prompts and decodes in two streams that share each instance; none where it has several pools or stages.
+    pub(crate) fn multiplexed(mut self, seed: u64) -> Option<Self> {
+        let [pool] = &mut self.spec.pools[..] else {
+            return None;
+        };
+        if pool.pp > 1 {
+            return None;
+        }
+        let pick = &mut Pick::new(seed, "multiplexed");
+        let split = SmSplit {
+            prefill_share: pick.of(&[0.5, 0.5, 0.25, 0.8, 0.37]),
+            contention: pick.of(&[1.0, 1.0, 2.0, 1.13]),
+            idle: pick.of(&[IdleSms::Lent, IdleSms::Lent, IdleSms::Kept]),
+            curve: SmCurve {
+                compute_saturation: pick.of(&[1.0, 1.0, 0.7]),
+                bandwidth_saturation: pick.of(&[0.5, 0.35, 0.1]),
+            },
+        };
+        split.validate().unwrap();
+        let chunks = pick.chance(40);
+        pool.batch = BatchRule::SharedSm { chunks };
+        pool.multiplex = Some(split.streams(&pool.latency));
+        Some(self)
     }
 
     /// The same with prompts that start alike and pools that remember them.
@@ -118,8 +239,12 @@ impl Scenario {
         for pool in &mut self.spec.pools {
             pool.kv.prefix_cache = prompt_block.is_multiple_of(pool.kv.block_tokens);
         }
+        self.add_cpu_tiers(seed);
         if pick.chance(50) {
-            self.spec.prefill_router = RouterRule::PrefixAware;
+            self.spec.prefill_router = RouterRule::PrefixAware(LoadPenalty {
+                prompt_milli: pick.of(&[1000, 1000, 0, 150]),
+                context_milli: pick.of(&[0, 0, 500]),
+            });
         }
         let groups = pick.of(&[1, 2, 5]);
         let mut prefixes = Prefixes::new(prompt_block);
@@ -184,6 +309,7 @@ fn transfer(pick: &mut Pick, times: Times, spec: &mut SystemSpec) {
                 let shared = 2 * instances + 2 * node;
                 Place {
                     node,
+                    host: None,
                     inside: [2 * i, 2 * i + 1],
                     network: if by_node {
                         [shared, shared + 1]
@@ -202,6 +328,46 @@ fn transfer(pick: &mut Pick, times: Times, spec: &mut SystemSpec) {
             });
         }
         _ => {}
+    }
+    way(pick, spec);
+}
+
+/// Who posts, the way through host memory, and what travels early over a shared network.
+fn way(pick: &mut Pick, spec: &mut SystemSpec) {
+    let transfer = &mut spec.transfer;
+    let rates = [f64::INFINITY, 1e5, 4e3, 700.0];
+    if let Some(sharing) = &mut transfer.sharing {
+        let topology = &mut sharing.topology;
+        if pick.chance(30) {
+            for place in &mut topology.places {
+                let first = u32::try_from(topology.ports.len()).unwrap();
+                topology.ports.extend([pick.of(&rates), pick.of(&rates)]);
+                place.host = Some([first, first + 1]);
+            }
+        }
+        if pick.chance(60) {
+            let layers = pick.small(1, 4);
+            transfer.overlap = pick.of(&[
+                Overlap::Chunk,
+                Overlap::Layerwise { layers },
+                Overlap::Layerwise { layers },
+            ]);
+            if pick.chance(70) {
+                spec.reservation = Reservation::Early;
+            }
+        }
+    }
+    if pick.chance(25) {
+        transfer.mode = TransferMode::Pull;
+    }
+    if pick.chance(20) {
+        transfer.staging = Some(Staging {
+            out_bytes_per_sec: pick.of(&rates),
+            into_bytes_per_sec: pick.of(&rates),
+        });
+    }
+    if transfer.mode == TransferMode::Pull || transfer.staging.is_some() {
+        transfer.overlap = Overlap::None;
     }
 }
 
@@ -231,6 +397,7 @@ fn requests(pick: &mut Pick, times: Times) -> Vec<RequestSpec> {
             output_tokens,
             max_output: output_tokens + pick.small(0, 50),
             class: u16::try_from(pick.from(0, 3)).unwrap(),
+            session: 0,
         });
     }
     all
@@ -256,9 +423,11 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
         role,
         instances: pick.small(1, 3),
         gpu: "none".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp,
         latency: latency(pick, times, pp),
+        multiplex: None,
         batch: pick.of(&RULES),
         queue: queue(pick, times),
         limits: StepLimits {
@@ -337,6 +506,7 @@ fn kv(pick: &mut Pick, requests: &[RequestSpec]) -> KvSpec {
             _ => Preemption::Recompute,
         },
         prefix_cache: false,
+        cpu_cache: None,
     }
 }
 

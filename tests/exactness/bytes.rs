@@ -27,7 +27,13 @@ fn every_file_is_the_same_byte_for_byte() {
             fast.keys().collect::<Vec<_>>(),
             stepping.keys().collect::<Vec<_>>()
         );
-        for expected in ["requests.csv", "summary.csv", "pools.csv", "timeseries.csv"] {
+        for expected in [
+            "requests.csv",
+            "summary.csv",
+            "pools.csv",
+            "links.csv",
+            "timeseries.csv",
+        ] {
             assert!(fast[expected].len() > 1000, "{expected} has rows");
         }
         for (name, fast) in &fast {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use pdsim::cluster::{Outcome, RejectReason};
+use pdsim::cluster::{Outcome, Preemption, RejectReason, Reservation, SkipPrefill};
 use pdsim::latency::fixed::Fixed;
 use pdsim::sim::{Error, Options, simulate};
 use pdsim::units::{SimDuration, SimTime};
+use pdsim::workload::RequestSpec;
 
 use crate::facts::Facts;
 use crate::scenario::Scenario;
@@ -43,11 +44,107 @@ fn limits_that_admit_nothing_end_in_an_error_that_names_the_first_request() {
     scenario.spec.pools[0].limits.max_seqs = 0;
     for fast_forward in [true, false] {
         let end = Facts::of(&scenario, fast_forward, None).end.unwrap();
-        let Err(Error::Stalled { stuck, first, .. }) = end else {
+        let Err(error @ Error::Stalled { .. }) = end else {
             panic!("a run without seats must stall, not end with {end:?}");
         };
+        let text = error.to_string();
+        assert!(text.contains("has unlimited KV memory and 0 of 0 sequences; request 0 waits for a place on instance 0"), "{text}");
+        let Error::Stalled {
+            stuck,
+            first,
+            stall,
+            ..
+        } = error
+        else {
+            unreachable!("it was a stall above")
+        };
         assert_eq!((stuck, first.as_str()), (scenario.requests.len(), "0"));
+        assert_eq!(stall.waits.len(), stuck);
     }
+}
+
+/// Three prompts whose decode instance admits nobody: those that are done keep their blocks on the prefill instance until it is full.
+fn clogged() -> Scenario {
+    let mut scenario = (0..)
+        .map(Scenario::random)
+        .find(|s| {
+            let shape = s.spec.pools.len() == 2 && s.spec.skip == SkipPrefill::default();
+            shape && s.spec.pools[0].pp == 1 && s.spec.reservation == Reservation::AtHandoff
+        })
+        .unwrap();
+    let like = scenario.requests[0];
+    scenario.requests = vec![
+        RequestSpec {
+            input_tokens: 8,
+            output_tokens: 5,
+            max_output: 5,
+            session: 0,
+            ..like
+        };
+        3
+    ];
+    let prefill = &mut scenario.spec.pools[0];
+    prefill.instances = 1;
+    prefill.limits.max_seqs = 8;
+    prefill.limits.long_prompts = None;
+    prefill.kv.block_tokens = 4;
+    prefill.kv.blocks = Some(5);
+    prefill.kv.watermark_blocks = 0;
+    scenario.spec.pools[1].instances = 1;
+    scenario.spec.pools[1].limits.max_seqs = 0;
+    scenario.spec.pools[1].kv.blocks = None;
+    scenario.spec.pools[1].kv.preemption = Preemption::Recompute;
+    scenario
+}
+
+#[test]
+fn a_stall_names_who_holds_the_memory_and_who_waits_for_it() {
+    let scenario = clogged();
+    for fast_forward in [true, false] {
+        let end = Facts::of(&scenario, fast_forward, None).end.unwrap();
+        let Err(Error::Stalled { stuck, stall, .. }) = end else {
+            panic!("{end:?}");
+        };
+        assert_eq!(stuck, 3);
+        let holds: Vec<_> = stall
+            .holds
+            .iter()
+            .map(|h| (h.id.index(), h.blocks))
+            .collect();
+        assert_eq!(holds, [(0, 2), (1, 2)]);
+        let waits: Vec<_> = stall
+            .waits
+            .iter()
+            .map(|w| (w.id.index(), w.instance.index(), w.blocks))
+            .collect();
+        assert_eq!(waits, [(2, 0, Some(2)), (0, 1, None), (1, 1, None)]);
+        let text = stall.to_string();
+        assert!(
+            text.contains("instance 0 of pool `prefill` has 1 KV blocks free"),
+            "{text}"
+        );
+        assert!(
+            text.contains("request 2 waits for 2 KV blocks on instance 0"),
+            "{text}"
+        );
+        assert!(
+            text.contains("request 0 holds 2 KV blocks on instance 0"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn early_reservation_with_returns_to_prefill_is_refused() {
+    let mut scenario = (0..)
+        .map(Scenario::random)
+        .find(|s| s.spec.pools.len() > 1)
+        .unwrap();
+    scenario.spec.reservation = Reservation::Early;
+    let decode = scenario.spec.pools.last_mut().unwrap();
+    decode.kv.preemption = Preemption::ReturnToPrefill;
+    let end = Facts::of(&scenario, true, None).end.unwrap();
+    assert!(matches!(end, Err(Error::Contradiction(_))), "{end:?}");
 }
 
 #[test]
@@ -65,7 +162,7 @@ fn a_request_that_no_pool_can_hold_is_refused_at_arrival_and_disturbs_nobody() {
         let alone = Facts::of(&scenario, true, None);
         let mut with = scenario.clone();
         let at = with.requests.len() / 2;
-        let too_large = pdsim::workload::RequestSpec {
+        let too_large = RequestSpec {
             input_tokens: 1_000_000,
             ..with.requests[at]
         };

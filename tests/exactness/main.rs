@@ -18,3 +18,4 @@ mod pick;
 mod scenario;
 #[path = "../common/shrink.rs"]
 mod shrink;
+mod streams;

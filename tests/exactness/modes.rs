@@ -78,3 +78,24 @@ fn prefix_caches_hold_and_drop_the_same_blocks_in_both_modes() {
         "only {cached} requests found a cached prefix"
     );
 }
+
+#[test]
+fn closed_loops_send_at_the_same_instants_in_both_modes() {
+    let mut held_back = 0;
+    for seed in 2_100_000..2_100_800 {
+        let mut scenario = Scenario::random(seed).with_closed_loop(seed);
+        if seed % 3 == 0 {
+            scenario = scenario.with_prefixes(seed);
+        }
+        let end = Facts::of(&scenario, true, None).end.unwrap().unwrap();
+        let half = SimTime::from_ps(end.as_ps() / 2);
+        for horizon in [None, Some(half)] {
+            holds(&scenario, |scenario| {
+                let stepping = Facts::of(scenario, false, horizon);
+                Facts::of(scenario, true, horizon).difference(&stepping)
+            });
+        }
+        held_back += Facts::of(&scenario, true, None).held_back.len();
+    }
+    assert!(held_back > 1000, "only {held_back} requests were held back");
+}

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use pdsim::cluster::{Outcome, RequestRecord, Reservation, Role, RunClock, SystemSpec};
+use pdsim::cluster::{
+    Outcome, RequestRecord, Reservation, Role, RunClock, SystemSpec, TransferFact, TransferMode,
+};
 use pdsim::ids::{InstanceId, RequestId};
 use pdsim::sim::{Gaps, Observer, PoolSample, StepFact};
 use pdsim::units::{SimDuration, SimTime};
@@ -23,8 +25,13 @@ pub(crate) struct Books {
     held: BTreeMap<InstanceId, u64>,
     /// By sender, receiver and bytes.
     flying: BTreeMap<(InstanceId, InstanceId, u64), u32>,
-    /// Most transfers a sender may have in flight.
+    /// Most transfers that whoever posts them may have in flight.
     in_flight: u32,
+    mode: TransferMode,
+    /// Copies to host memory come first, of which any number may wait for the link.
+    staged: bool,
+    /// Transfers whose whole way was told.
+    told: u64,
     pub(crate) transfers: (u64, u64),
     preempted: BTreeMap<RequestId, u16>,
     pub(crate) gaps: u64,
@@ -55,6 +62,9 @@ impl Books {
                 .sharing
                 .as_ref()
                 .map_or(1, |sharing| sharing.in_flight),
+            mode: spec.transfer.mode,
+            staged: spec.transfer.staging.is_some(),
+            told: 0,
             transfers: (0, 0),
             preempted: BTreeMap::new(),
             gaps: 0,
@@ -245,9 +255,16 @@ impl Observer for Books {
         let roles = (self.instances[from.index()].0, self.instances[to.index()].0);
         assert_eq!(roles, (Role::Prefill, Role::Decode), "L5");
         *self.flying.entry((from, to, bytes)).or_default() += 1;
-        let mine = self.flying.iter().filter(|(key, _)| key.0 == from);
+        let push = self.mode == TransferMode::Push;
+        let posted = |key: &&(InstanceId, InstanceId, u64)| {
+            if push { key.0 == from } else { key.1 == to }
+        };
+        let mine = self.flying.iter().filter(|(key, _)| posted(key));
         let count: u32 = mine.map(|(_, count)| count).sum();
-        assert!(count <= self.in_flight, "L5: {count} from {from:?}");
+        assert!(
+            count <= self.in_flight || self.staged,
+            "L5: {count} {from:?} {to:?}"
+        );
     }
 
     fn transfer_ended(&mut self, now: SimTime, from: InstanceId, to: InstanceId, bytes: u64) {
@@ -262,6 +279,23 @@ impl Observer for Books {
         if *count == 0 {
             self.flying.remove(&key);
         }
+    }
+
+    fn transferred(&mut self, fact: &TransferFact) {
+        self.told += 1;
+        assert_eq!(self.told, self.transfers.1, "L5: told when it ended");
+        let way = [
+            fact.queued,
+            fact.departed,
+            fact.ready,
+            fact.turn,
+            fact.wire,
+            fact.landed,
+            fact.up,
+            fact.ended,
+        ];
+        assert!(way.is_sorted() && fact.ended == self.now, "L3: {fact:?}");
+        assert!(fact.early_bytes <= fact.bytes, "L5: {fact:?}");
     }
 
     fn preempted(&mut self, now: SimTime, instance: InstanceId, id: RequestId) {

@@ -140,6 +140,7 @@ fn l4_samples_count_the_blocks_of_the_step_in_progress() {
         reserve: KvReserve::Paged,
         preemption: Preemption::Recompute,
         prefix_cache: false,
+        cpu_cache: None,
     };
     for fast_forward in [true, false] {
         let facts = Facts::of(&scenario, fast_forward, None);

@@ -2,7 +2,7 @@
 
 use pdsim::cluster::{
     FirstToken, Overlap, PoolSpec, Preemption, RequestRecord, Reservation, Role, Sharing,
-    SkipPrefill, TransferSpec,
+    SkipPrefill, TransferMode, TransferSpec,
 };
 use pdsim::net::{Place, Topology};
 use pdsim::policy::batch::BatchRule;
@@ -55,6 +55,7 @@ fn l12_a_lone_request_does_not_notice_a_free_hand_off() {
         tested += 1;
         let pool = &mut together.spec.pools[0];
         pool.instances = 1;
+        pool.multiplex = None;
         // Only a prefill-first instance leaves prompts and decodes of one request as they are in pools of their own.
         pool.batch = BatchRule::PrefillFirst;
         let role = |name: &str, role| PoolSpec {
@@ -104,6 +105,8 @@ fn alone(seed: u64) -> Option<Scenario> {
     spec.skip = SkipPrefill::default();
     spec.transfer.sharing = None;
     spec.transfer.overlap = Overlap::None;
+    spec.transfer.staging = None;
+    spec.transfer.mode = TransferMode::Push;
     for pool in &mut spec.pools {
         pool.kv.preemption = Preemption::Recompute;
     }
@@ -175,6 +178,7 @@ fn a_network_that_nobody_shares_is_a_link() {
         let instances: u32 = scenario.spec.pools.iter().map(|pool| pool.instances).sum();
         let place = |i: u32| Place {
             node: i,
+            host: None,
             inside: [2 * i, 2 * i + 1],
             network: [2 * i, 2 * i + 1],
         };

@@ -80,7 +80,7 @@ fn work(
                 work.push((r.transfer_end, r.last_token));
                 // Blocks reserved for a KV cache on its way keep preempted sequences waiting.
                 let since = match reservation {
-                    Reservation::AtHandoff => r.prefill_end,
+                    Reservation::AtHandoff | Reservation::AtHandoffChosenAtArrival => r.prefill_end,
                     Reservation::Early => r.arrival,
                 };
                 excused.push((since, r.transfer_end));

@@ -8,6 +8,7 @@
 
 mod blind;
 mod books;
+mod closed_loop;
 mod conservation;
 mod determinism;
 #[path = "../common/facts.rs"]
@@ -18,6 +19,7 @@ mod labels;
 mod little;
 #[path = "../common/model.rs"]
 mod model;
+mod nixl;
 #[path = "../common/pick.rs"]
 mod pick;
 mod prefixes;
@@ -25,3 +27,5 @@ mod queues;
 mod scaling;
 #[path = "../common/scenario.rs"]
 mod scenario;
+mod streams;
+mod transfers;

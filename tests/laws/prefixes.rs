@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pdsim::cluster::{Observer, Outcome, RequestRecord, Role};
 use pdsim::ids::{InstanceId, RequestId};
-use pdsim::policy::router::RouterRule;
+use pdsim::policy::router::{LoadPenalty, RouterRule};
 use pdsim::sim::{Options, StepFact, simulate};
 use pdsim::units::SimTime;
 use pdsim::workload::Prefixes;
@@ -130,7 +130,10 @@ fn cached(scenario: &Scenario) -> u64 {
 #[test]
 fn a_prefix_aware_router_finds_more_than_round_robin_with_many_groups() {
     // 40 groups of 30 blocks do not fit one instance (500 blocks), a third of them fits each.
-    let aware = cached(&grouped(40, RouterRule::PrefixAware));
+    let aware = cached(&grouped(
+        40,
+        RouterRule::PrefixAware(LoadPenalty::default()),
+    ));
     let turns = cached(&grouped(40, RouterRule::RoundRobin));
     assert!(
         aware > turns * 3 / 2,

@@ -20,6 +20,7 @@ fn one_at_a_time(rule: QueueRule, prompts: &[(u64, u32, u16)]) -> Scenario {
     let pool = &mut scenario.spec.pools[0];
     (pool.instances, pool.pp) = (1, 1);
     pool.batch = BatchRule::PrefillFirst;
+    pool.multiplex = None;
     pool.queue = rule;
     pool.limits.max_step_prompts = 1;
     pool.limits.max_step_tokens = u32::MAX;
@@ -38,6 +39,7 @@ fn one_at_a_time(rule: QueueRule, prompts: &[(u64, u32, u16)]) -> Scenario {
             output_tokens: 1,
             max_output: 1,
             class,
+            session: 0,
         })
         .collect();
     scenario

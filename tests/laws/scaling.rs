@@ -40,10 +40,18 @@ impl LatencyModel for Whole {
 fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     let mut slow = scenario.clone();
     for pool in &mut slow.spec.pools {
-        pool.latency = Arc::new(Whole {
-            model: Arc::clone(&pool.latency),
-            factor,
-        });
+        let whole = |model: &mut Arc<dyn LatencyModel>| {
+            let model_of_whole = Arc::clone(model);
+            *model = Arc::new(Whole {
+                model: model_of_whole,
+                factor,
+            });
+        };
+        whole(&mut pool.latency);
+        if let Some(streams) = &mut pool.multiplex {
+            streams.prefill.iter_mut().for_each(whole);
+            streams.decode.iter_mut().for_each(whole);
+        }
         if let Preemption::Swap { bytes_per_sec } = &mut pool.kv.preemption
             && bytes_per_sec.is_finite()
         {
@@ -63,6 +71,20 @@ fn slowed(scenario: &Scenario, factor: u64) -> Scenario {
     transfer.sharing = None;
     if let Overlap::Layerwise { layers } = &mut transfer.overlap {
         *layers = 1;
+    }
+    if transfer.per_block > SimDuration::ZERO {
+        // Nor do descriptors of parts of blocks.
+        transfer.overlap = Overlap::None;
+    }
+    if let Some(staging) = &mut transfer.staging {
+        for rate in [
+            &mut staging.out_bytes_per_sec,
+            &mut staging.into_bytes_per_sec,
+        ] {
+            if rate.is_finite() {
+                *rate = 4096.0 / factor as f64;
+            }
+        }
     }
     if transfer.bytes_per_sec.is_finite() {
         // A byte then takes a whole number of picoseconds, exactly.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Bill, FirstToken, KvReserve, KvSpec, Observer, PoolSpec, Preemption, QueueRule, RequestRecord,
     Reservation, Role, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
@@ -101,6 +101,7 @@ fn workload(path: &Path) -> Vec<RequestSpec> {
         output_tokens: passes + 1,
         max_output: passes + 1,
         class: 0,
+        session: 0,
     })
     .collect()
 }
@@ -150,9 +151,11 @@ fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> P
         role,
         instances: number("count"),
         gpu: "a100-80g-sxm".to_owned(),
+        bill: Bill::default(),
         tp: number("tp"),
         pp: number("pp"),
         latency: Arc::new(Polynomial::new(coefficients).unwrap()),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -170,6 +173,7 @@ fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> P
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     }
 }

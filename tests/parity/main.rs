@@ -1,4 +1,4 @@
-//! Peer parity: the published cases of simdistserve, time by time.
+//! Peer parity: the published cases of simdistserve, time by time; vLLM as measured.
 //!
 //! The cases lie outside the repository (`PDSIM_REFERENCE`, default `../shared/reference`); without them the test
 //! says SKIPPED. The peer's conventions are expressed with ordinary keys of pdsim: a per-step overhead, a decode
@@ -14,6 +14,7 @@
 mod cases;
 mod small;
 mod splitwise;
+mod vllm;
 
 use std::path::PathBuf;
 

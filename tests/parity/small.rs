@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
-    StepLimits, SystemSpec, TransferSpec,
+    Bill, FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role,
+    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::polynomial::{Coefficients, DecodeTerms, Polynomial, Terms};
 use pdsim::policy::batch::BatchRule;
@@ -55,9 +55,11 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
         role,
         instances,
         gpu: "none".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp,
         latency: Arc::new(Polynomial::new(COEFFICIENTS).unwrap()),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -75,6 +77,7 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     }
 }
@@ -87,6 +90,7 @@ fn times(pools: &[PoolSpec]) -> [(f64, f64); 3] {
         output_tokens,
         max_output: output_tokens,
         class: 0,
+        session: 0,
     };
     let run = |fast_forward| {
         let spec = SystemSpec {

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, RequestRecord, Reservation,
-    Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
+    Bill, FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, RequestRecord,
+    Reservation, Role, Sharing, SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::{DecodeCurve, LatencyModel, Segment, Stage, StepShape};
 use pdsim::metrics::quantile;
@@ -133,9 +133,11 @@ fn pool(folder: &Path, config: &Value, role: Role, word: &str) -> Option<PoolSpe
         role,
         instances: u32::try_from(instances.len()).unwrap(),
         gpu: "none".to_owned(),
+        bill: Bill::default(),
         tp: 8,
         pp: 1,
         latency: Arc::new(table(folder, name, first["hardware"].as_str()?)),
+        multiplex: None,
         batch: BatchRule::Mixed,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -156,6 +158,7 @@ fn pool(folder: &Path, config: &Value, role: Role, word: &str) -> Option<PoolSpe
             reserve: KvReserve::OracleAtDecode,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     })
 }
@@ -173,6 +176,7 @@ fn system(folder: &Path, config: &Value, fast_forward: bool) -> SystemSpec {
     let instances: u32 = pools.iter().map(|pool| pool.instances).sum();
     let rate = config["kv_transfer"]["bandwidth_bytes_per_s"].as_f64();
     let place = |node| Place {
+        host: None,
         node,
         inside: [0, 0],
         network: [0, 0],
@@ -221,6 +225,7 @@ fn workload(path: &Path) -> Vec<RequestSpec> {
             output_tokens,
             max_output: output_tokens,
             class: 0,
+            session: 0,
         }
     })
     .collect()

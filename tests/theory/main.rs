@@ -12,7 +12,10 @@
 
 mod distserve;
 mod estimate;
+mod memory;
+mod multiplexed;
 mod preemption;
+mod routing;
 mod servers;
 mod sharing;
 mod system;

@@ -44,6 +44,7 @@ fn a_preempted_sequence_waits_in_front_of_later_prompts() {
         output_tokens,
         max_output: output_tokens,
         class: 0,
+        session: 0,
     };
     let requests = [request(0, 10, 10), request(0, 10, 10), request(35, 12, 1)];
     for fast_forward in [true, false] {

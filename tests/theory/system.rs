@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pdsim::cluster::{
-    FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role, SkipPrefill,
-    StepLimits, SystemSpec, TransferSpec,
+    Bill, FirstToken, KvReserve, KvSpec, PoolSpec, Preemption, QueueRule, Reservation, Role,
+    SkipPrefill, StepLimits, SystemSpec, TransferSpec,
 };
 use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
@@ -54,6 +54,7 @@ impl Experiment {
                 output_tokens,
                 max_output: output_tokens,
                 class: 0,
+                session: 0,
             }
         })
     }
@@ -75,9 +76,11 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
         role,
         instances,
         gpu: "none".to_owned(),
+        bill: Bill::default(),
         tp: 1,
         pp,
         latency: Arc::new(latency),
+        multiplex: None,
         batch: BatchRule::PrefillFirst,
         queue: QueueRule::default(),
         limits: StepLimits {
@@ -95,6 +98,7 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
             reserve: KvReserve::Paged,
             preemption: Preemption::Recompute,
             prefix_cache: false,
+            cpu_cache: None,
         },
     }
 }

@@ -70,6 +70,8 @@ fn draw(f: &Finished<'_>) -> Result<(), Failure> {
             y_name: chart.y_name.to_owned(),
             curves: chart.curves,
             across: ceiling.into_iter().collect(),
+            behind: Vec::new(),
+            decades: false,
         };
         report::write_curves(&f.out.join(format!("{}.png", chart.file)), &curves)?;
     }

@@ -11,19 +11,19 @@ use crate::latency::{LatencyModel, Stage, StepShape};
 use crate::model::model;
 use crate::units::SimDuration;
 
-const FITTED: [&str; 3] = ["a100-80g-sxm", "h100-sxm", "b200-sxm"];
+pub(super) const FITTED: [&str; 3] = ["a100-80g-sxm", "h100-sxm", "b200-sxm"];
 
 /// Reading a fitted profile takes tens of milliseconds, hundreds of cases need it.
 static READ: LazyLock<Mutex<BTreeMap<String, Calibrated>>> = LazyLock::new(Mutex::default);
 
-fn kernels(gpu: &str) -> Calibrated {
+pub(super) fn kernels(gpu: &str) -> Calibrated {
     let mut read = READ.lock().unwrap();
     read.entry(gpu.to_owned())
         .or_insert_with(|| Calibrated::new(&profile_of(gpu).unwrap(), gpu).unwrap())
         .clone()
 }
 
-fn instance(name: &str, gpu: &str, tp: u32) -> Composed<Calibrated> {
+pub(super) fn instance(name: &str, gpu: &str, tp: u32) -> Composed<Calibrated> {
     calibrated(
         &model(name).unwrap(),
         kernels(gpu),
@@ -34,7 +34,7 @@ fn instance(name: &str, gpu: &str, tp: u32) -> Composed<Calibrated> {
     .unwrap()
 }
 
-fn chunk(new: u32, past: u32) -> Chunk {
+pub(super) const fn chunk(new: u32, past: u32) -> Chunk {
     Chunk {
         new,
         past,

@@ -2,6 +2,7 @@
 
 use super::super::Chunk;
 use super::super::kernels::{HeadLayout, Kernels};
+use super::lone::LonePrompts;
 use super::operators::{Operator, Operators, total};
 use crate::model::Attention;
 
@@ -9,6 +10,23 @@ use crate::model::Attention;
 const FURTHEST: u32 = 1 << 20;
 
 impl<K: Kernels> Operators<K> {
+    /// Tables of the layouts' lone prompts, full and windowed, where the kernels have them.
+    pub(super) fn tabulate_lone(&mut self) {
+        self.lone = match &self.model.attention {
+            Attention::Grouped(a) => [false, true].map(|windowed| {
+                let layout = self.layout(a, windowed);
+                let used = !windowed || layout.window.is_some();
+                let seconds = |n| Some(self.kernels.lone_prompt(&layout, n)?.seconds);
+                used.then(|| LonePrompts::new(seconds))?
+            }),
+            Attention::Latent(a) => {
+                let layout = self.latent_layout(a);
+                let seconds = |n| Some(self.kernels.lone_latent_prompt(&layout, n)?.seconds);
+                [LonePrompts::new(seconds), None]
+            }
+        };
+    }
+
     /// Layouts of grouped attention with the number of layers that have them.
     fn layouts(&self, index: u32) -> impl Iterator<Item = (HeadLayout, f64)> {
         let c = self.layers[index as usize];
@@ -63,7 +81,35 @@ impl<K: Kernels> Operators<K> {
 
     /// Seconds of [`Operators::prefill`].
     pub(super) fn prefill_seconds(&self, chunks: &[Chunk], index: u32) -> f64 {
-        total(&self.prefill(chunks, index))
+        match chunks {
+            [] => 0.0,
+            &[chunk] => self
+                .lone_seconds(chunk, index)
+                .unwrap_or_else(|| total(&self.prefill(chunks, index))),
+            _ => total(&self.prefill(chunks, index)),
+        }
+    }
+
+    /// Seconds of a step's only chunk from the tables.
+    fn lone_seconds(&self, chunk: Chunk, index: u32) -> Option<f64> {
+        let c = self.layers[index as usize];
+        let part = |table: &Option<LonePrompts>, layout: HeadLayout, count: f64| {
+            if count > 0.0 {
+                Some(count * table.as_ref()?.seconds(&layout, chunk)?)
+            } else {
+                Some(0.0)
+            }
+        };
+        match &self.model.attention {
+            Attention::Grouped(a) => {
+                let full = part(&self.lone[0], self.layout(a, false), c.full)?;
+                Some(full + part(&self.lone[1], self.layout(a, true), c.windowed)?)
+            }
+            Attention::Latent(a) => {
+                let table = self.lone[0].as_ref()?;
+                Some((c.dense + c.moe) * table.seconds(&self.latent_layout(a), chunk)?)
+            }
+        }
     }
 
     /// The chunks one attention data-parallel rank computes: those of the most loaded rank when chunks go, largest

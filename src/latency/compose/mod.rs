@@ -13,6 +13,7 @@
 //! overhead.
 
 mod attention;
+mod lone;
 mod operators;
 mod overhead;
 mod stage;
@@ -20,9 +21,10 @@ mod stage;
 pub use operators::Operator;
 pub use overhead::Overhead;
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::kernels::Kernels;
+use super::share::{SharedKernels, Slowdown, share_kernels};
 use super::{DecodeCurve, LatencyError, LatencyModel, Segment, Stage, StepShape};
 use crate::model::{KvDtype, ModelSpec, Parallelism, WeightDtype};
 use crate::units::{Fine, SimDuration};
@@ -192,7 +194,7 @@ fn check(model: &ModelSpec, p: Parallelism) -> Result<(), LatencyError> {
     Ok(())
 }
 
-impl<K: Kernels> LatencyModel for Composed<K> {
+impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {
     fn step_time(&self, shape: &StepShape<'_>, stage: Stage) -> SimDuration {
         debug_assert_eq!(stage.of as usize, self.stages.len(), "pp of the model");
         let attention = if shape.decodes > 0 {
@@ -212,8 +214,27 @@ impl<K: Kernels> LatencyModel for Composed<K> {
         Fine(Fine::from_secs_f64(seconds).0.saturating_add(attention.0)).ceil()
     }
 
+    fn formats(&self) -> Option<Formats> {
+        Some(self.operators.formats)
+    }
+
     fn breakdown(&self, shape: &StepShape<'_>, stage: Stage) -> Option<Vec<Operator>> {
         Some(self.operators(shape, stage))
+    }
+
+    fn on_shared_gpu(&self, slowdown: Slowdown) -> Option<Arc<dyn LatencyModel>> {
+        let operators = &self.operators;
+        let whole: Arc<dyn Kernels> = Arc::new(operators.kernels.clone());
+        let made = Composed::new(
+            &operators.model,
+            share_kernels(whole, slowdown),
+            operators.p,
+            operators.formats,
+            self.overhead,
+        );
+        let shared: Composed<SharedKernels> =
+            made.expect("a model that could be cut so can still be");
+        Some(Arc::new(shared))
     }
 
     fn decode_curve(&self, batch: u32, stage: Stage) -> DecodeCurve {

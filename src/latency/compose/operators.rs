@@ -1,15 +1,19 @@
 //! The list of kernels of a step: one place for their order, shapes and counts.
 
 use super::super::kernels::{
-    Collective, CollectiveKind, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
+    Collective, CollectiveKind, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
 };
 use super::Formats;
+use super::lone::LonePrompts;
 use crate::model::{
     Attention, Ffn, GroupedAttention, LatentAttention, ModelSpec, Moe, Parallelism, WeightDtype,
 };
 
 /// Bytes of an activation element.
 const ACTIVATION: f64 = 2.0;
+
+/// Name of the engine's time in a breakdown.
+const ENGINE: &str = "engine overhead";
 
 /// One kind of kernel in a step.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,10 +37,16 @@ impl Operator {
         self.count * self.each.seconds
     }
 
+    /// Whether this is the engine's time, not a kernel's.
+    #[must_use]
+    pub fn is_engine(&self) -> bool {
+        self.name == ENGINE
+    }
+
     /// Engine overhead.
     pub(super) const fn cpu(seconds: f64) -> Self {
         Self {
-            name: "engine overhead",
+            name: ENGINE,
             count: 1.0,
             each: Timed::unmeasured(seconds),
             flops: 0.0,
@@ -71,18 +81,23 @@ pub(super) struct Operators<K> {
     pub(super) p: Parallelism,
     pub(super) formats: Formats,
     pub(super) layers: Vec<LayerCounts>,
+    /// Lone prompts of the full layout (or the latent one) and of the windowed one.
+    pub(super) lone: [Option<LonePrompts>; 2],
 }
 
 impl<K: Kernels> Operators<K> {
     pub(super) fn new(model: ModelSpec, kernels: K, p: Parallelism, formats: Formats) -> Self {
         let layers = (0..p.pp).map(|s| count_layers(&model, s, p.pp)).collect();
-        Self {
+        let mut operators = Self {
             model,
             kernels,
             p,
             formats,
             layers,
-        }
+            lone: [None, None],
+        };
+        operators.tabulate_lone();
+        operators
     }
 
     /// Tokens on one of the attention data-parallel ranks.
@@ -287,18 +302,20 @@ impl<K: Kernels> Operators<K> {
             ep: self.p.ep,
         };
         if !self.moe_reduces() {
-            // Every rank sends its tokens to the ranks of their experts and gets the results back; a token goes to
-            // at most as many ranks as it has experts.
-            let copies = f64::from(moe.top_k.min(ranks));
-            let share = rank_m as f64 / f64::from(self.p.tp);
-            let bytes = share * copies * hidden as f64 * ACTIVATION;
-            ops.push(self.collective(
-                "expert dispatch and combine",
-                2.0 * count,
-                CollectiveKind::AllToAll,
-                bytes,
+            // Every rank sends its share of the tokens to the ranks of their experts and gets the results back.
+            let dispatch = Dispatch {
+                tokens: rank_m.div_ceil(u64::from(self.p.tp)),
+                hidden: self.model.hidden,
+                top_k: moe.top_k,
                 ranks,
-            ));
+            };
+            ops.push(Operator {
+                name: "expert dispatch and combine",
+                count,
+                each: self.kernels.dispatch(dispatch),
+                flops: 0.0,
+                bytes: dispatch.bytes(),
+            });
         }
         ops.push(Operator {
             name: "experts",

@@ -1,5 +1,6 @@
 //! Reads surfaces at a point and holds them against samples.
 
+use super::coverage::Coverage;
 use super::samples::Sample;
 use super::section::{ErrorFigures, Surface, Surfaces};
 use super::shapes::{SurfaceKind, roofline_seconds, routing_seconds};
@@ -13,7 +14,9 @@ pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
     let at = surface.layout.coordinates(point);
     let (clamped, inside) = surface.grid.clamp(&at);
     let on_grid = &clamped[..surface.grid.axes().len()];
-    let seconds = surface.grid.at(on_grid);
+    let (corners, used) = surface.grid.corners(on_grid);
+    let seconds = surface.grid.between(&corners, used);
+    let covered = |c: &Coverage| c.covers(&corners, used);
     let roofline = roofline_seconds(surface.kind, point, gpu);
     let routing = surface.routing_passes * routing_seconds(surface.kind, point, gpu);
     // Beyond the grid every coordinate scales the time as it could at most scale the roofline, so times stay above it
@@ -26,7 +29,7 @@ pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
         .product();
     Timed {
         seconds: (seconds * growth).max(roofline) + routing,
-        measured: inside,
+        measured: inside && surface.coverage.as_ref().is_none_or(covered),
     }
 }
 
@@ -84,7 +87,7 @@ pub struct Checked {
     pub kind: SurfaceKind,
     /// Samples compared.
     pub samples: usize,
-    /// Samples outside the grid, compared as well.
+    /// Samples where the surface rests on none of its own, compared as well.
     pub outside: usize,
     /// Errors.
     pub error: ErrorFigures,

@@ -6,6 +6,7 @@ use rand::seq::SliceRandom;
 use rayon::prelude::*;
 
 use super::check::{as_timed, errors, figures, predict};
+use super::coverage::Coverage;
 use super::grid::{Axis, Grid};
 use super::layout::{Coordinates, Layout};
 use super::samples::Sample;
@@ -50,6 +51,9 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
         .map(|(kind, of_kind)| {
             let plan = choose(kind, &of_kind, gpu);
             let mut surface = plan.fit(&of_kind, &of_kind, gpu);
+            // All samples, whatever part of them a fold left out.
+            surface.coverage = Some(Coverage::of(surface.layout, &surface.grid, &of_kind))
+                .filter(|c| !c.is_full());
             surface.error = validate.then(|| cross_validate(&plan, &of_kind, gpu));
             (kind, surface)
         })
@@ -125,6 +129,7 @@ impl Plan {
             routing_passes: self.routing_passes,
             unaligned: None,
             samples: used.len(),
+            coverage: None,
             error: None,
         };
         if self.unaligned {

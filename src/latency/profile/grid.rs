@@ -112,6 +112,11 @@ impl Grid {
     #[must_use]
     pub fn at(&self, point: &[f64]) -> f64 {
         let (corners, used) = self.corners(point);
+        self.between(&corners, used)
+    }
+
+    /// Seconds between corners.
+    pub(super) fn between(&self, corners: &Corners, used: usize) -> f64 {
         corners[..used]
             .iter()
             .map(|&(node, weight)| weight * self.values[node])

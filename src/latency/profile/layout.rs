@@ -119,7 +119,7 @@ impl Layout {
     pub(super) fn growth(&self, axis: usize) -> i32 {
         match self.axes[axis].name {
             "new_tokens" => 2,
-            "group" | "experts" | "skew" | "ranks" | "kv_heads_per_sequence" => 0,
+            "group" | "experts" | "skew" | "ranks" | "launches" | "kv_heads_per_sequence" => 0,
             _ => 1,
         }
     }

@@ -6,6 +6,7 @@
 //! the growth of the work. [`fit`] makes surfaces from samples, [`check`] holds them against samples.
 
 mod check;
+mod coverage;
 mod error;
 mod fit;
 mod grid;
@@ -18,14 +19,15 @@ mod unaligned;
 mod write;
 
 pub use check::{Checked, as_timed, check, predict};
+pub use coverage::Coverage;
 pub use error::ProfileError;
 pub use fit::{FitReport, fit};
 pub use grid::{Axis, Grid};
 pub use samples::{Sample, Samples, read as read_samples};
 pub use section::{ErrorFigures, Surface, SurfaceError, Surfaces, parse};
 pub use shapes::{
-    Point, SurfaceKind, collective_point, decode_point, experts_point, gemm_point, latent_point,
-    prefill_point, roofline_seconds, routing_seconds,
+    CopyPath, Launch, Point, SurfaceKind, collective_point, decode_point, dispatch_point,
+    experts_point, gemm_point, latent_point, prefill_point, roofline_seconds, routing_seconds,
 };
 pub use unaligned::Unaligned;
 pub use write::profile_yaml;

@@ -1,8 +1,8 @@
 //! Kernel timings in CSV files.
 //!
 //! A folder holds files whose names start with what they time: `gemm*.csv`, `prefill_attention*`,
-//! `decode_attention*`, `mla_prefill*`, `mla_decode*`, `moe*`, `collective*`, `elementwise*`; others are named as
-//! skipped. Columns are found by name; the time column says its unit (`time_us`, `time_ms`, `latency_ms`, `time_s`).
+//! `decode_attention*`, `mla_prefill*`, `mla_decode*`, `moe*`, `moe_dispatch*`, `collective*`, `elementwise*`, `launch*`,
+//! `copy*`; others are named as skipped. Columns are found by name; the time column says its unit (`time_us`, `time_ms`, `latency_ms`, `time_s`).
 //! Names used by AIConfigurator's tables are understood as well (`q_len`, `kv_len`, `quant`, `num_gpus`, …).
 //!
 //! | file | columns besides `gpu` and the time |
@@ -15,11 +15,15 @@
 //! | `moe` | `dtype, tokens, hidden, expert_size, top_k, experts, tp, ep, distribution` |
 //! | `collective` | `kind, ranks, message_bytes` and, if any, `implementation` |
 //! | `elementwise` | `bytes` |
+//! | `moe_dispatch` | `op` (dispatch or combine), `mode` (`normal`, `low_latency`, `one_sided`), `ranks, hidden, top_k, tokens` of one rank |
+//! | `launch` | `op` (`kernel`, `graph`, `graph_node`) |
+//! | `copy` | `op` (`device`, `stream_read`, `host_to_device`, `device_to_host`, `peer`), `bytes` |
 //!
 //! `context_tokens` counts the token the step adds. Times are those of one call on one GPU.
 
 mod columns;
 mod rows;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -132,9 +136,11 @@ fn read_file(
         if !same_gpu(name, gpu) {
             continue;
         }
-        match kind.sample(&row)? {
-            Ok(sample) => samples.rows.push(sample),
-            Err(reason) => *samples.dropped.entry(reason.to_owned()).or_default() += 1,
+        for outcome in kind.samples(&row)? {
+            match outcome {
+                Ok(sample) => samples.rows.push(sample),
+                Err(reason) => *samples.dropped.entry(reason.to_owned()).or_default() += 1,
+            }
         }
     }
     Ok(())

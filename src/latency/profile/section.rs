@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::coverage::Coverage;
 use super::error::ProfileError;
 use super::grid::{Axis, Grid};
 use super::layout::Layout;
-use super::shapes::SurfaceKind;
+use super::shapes::{Point, SurfaceKind};
 use super::unaligned::Unaligned;
 
 /// Relative errors in percent.
@@ -49,8 +50,22 @@ pub struct Surface {
     pub unaligned: Option<Unaligned>,
     /// Samples it was fitted to.
     pub samples: usize,
+    /// Nodes that rest on samples; `None` for all.
+    pub coverage: Option<Coverage>,
     /// Cross-validated errors.
     pub error: Option<SurfaceError>,
+}
+
+impl Surface {
+    /// A point at these coordinates of the grid. Experts are those of a rank without a group, each touched.
+    #[must_use]
+    pub fn point_at(&self, on: &[f64]) -> Point {
+        let mut point = self.layout.point(on);
+        if let SurfaceKind::Experts(_) = self.kind {
+            point.extend([point[0], on[1]]);
+        }
+        point
+    }
 }
 
 /// All surfaces of a profile by kind.
@@ -69,6 +84,8 @@ struct SurfaceSection {
     unaligned: Option<Unaligned>,
     #[serde(default)]
     error_percent: Option<SurfaceError>,
+    #[serde(default)]
+    covered: Option<String>,
     axes: Vec<AxisSection>,
     time_us: Vec<f64>,
 }
@@ -117,6 +134,14 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
                 "{name}: knots must ascend and there must be one positive time per node"
             ))
         })?;
+        let nodes = grid.values().len();
+        let coverage = section.covered.map(|text| {
+            Coverage::from_hex(&text, nodes).ok_or_else(|| {
+                bad(format!(
+                    "{name}: covered must be one hexadecimal digit per four of the {nodes} nodes"
+                ))
+            })
+        });
         let surface = Surface {
             kind,
             layout,
@@ -124,6 +149,7 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
             routing_passes: section.routing_passes,
             unaligned: section.unaligned,
             samples: section.samples,
+            coverage: coverage.transpose()?,
             error: section.error_percent,
         };
         surfaces.insert(kind, surface);

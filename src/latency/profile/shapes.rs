@@ -3,7 +3,8 @@
 use super::layout::{self, AxisShape, Layout, Place, axis};
 use crate::hardware::GpuSpec;
 use crate::latency::kernels::{
-    Collective, CollectiveKind, Experts, Gemm, HeadLayout, LatentLayout,
+    Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
+    LatentLayout,
 };
 use crate::latency::roofline::compute_precision;
 use crate::model::{KvDtype, WeightDtype};
@@ -27,6 +28,76 @@ pub enum SurfaceKind {
     Collective(CollectiveKind),
     /// Memory-bound kernels; over bytes.
     Elementwise,
+    /// Tokens to experts on other ranks or back; over tokens per rank, elements of a token that leave its rank, ranks.
+    Dispatch(DispatchPhase, DispatchMode),
+    /// A kernel without work; over nothing (an axis of one knot).
+    Launch(Launch),
+    /// A copy between memories; over bytes.
+    Copy(CopyPath),
+}
+
+/// How a kernel is launched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Launch {
+    /// One by one.
+    Kernel,
+    /// A recorded graph of one.
+    Graph,
+    /// As one more of a recorded graph: what it adds.
+    GraphNode,
+}
+
+impl Launch {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Kernel, Self::Graph, Self::GraphNode];
+
+    /// The name used in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Graph => "graph",
+            Self::GraphNode => "graph_node",
+        }
+    }
+}
+
+/// Between which memories a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CopyPath {
+    /// Inside device memory.
+    Device,
+    /// A kernel that only reads device memory.
+    StreamRead,
+    /// Pinned host memory to the device.
+    HostToDevice,
+    /// The device to pinned host memory.
+    DeviceToHost,
+    /// To another GPU of the node.
+    Peer,
+}
+
+impl CopyPath {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Device,
+        Self::StreamRead,
+        Self::HostToDevice,
+        Self::DeviceToHost,
+        Self::Peer,
+    ];
+
+    /// The name used in files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::StreamRead => "stream_read",
+            Self::HostToDevice => "host_to_device",
+            Self::DeviceToHost => "device_to_host",
+            Self::Peer => "peer",
+        }
+    }
 }
 
 /// Coordinates on the axes of a kind.
@@ -168,6 +239,21 @@ const ELEMENTWISE: &[AxisShape] = &[axis(
     true,
 )];
 
+const DISPATCH: &[AxisShape] = &[
+    axis(
+        "tokens",
+        &[
+            1.0, 8.0, 32.0, 128.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0,
+        ],
+        3e-3,
+        true,
+    ),
+    axis("row", &[4096.0, 16384.0, 65536.0], 1e-2, true),
+    axis("ranks", &[2.0, 4.0, 8.0, 16.0, 32.0, 64.0], 1e-2, false),
+];
+
+const LAUNCH: &[AxisShape] = &[axis("launches", &[1.0], 1e-3, false)];
+
 impl SurfaceKind {
     /// Kind and variant as written: `gemm` and `bf16`.
     #[must_use]
@@ -181,6 +267,11 @@ impl SurfaceKind {
             Self::Experts(w) => ("moe", w.name().to_owned()),
             Self::Collective(c) => ("collective", c.name().to_owned()),
             Self::Elementwise => ("elementwise", "copy".to_owned()),
+            Self::Dispatch(phase, mode) => {
+                ("moe_dispatch", format!("{}-{}", phase.name(), mode.name()))
+            }
+            Self::Launch(launch) => ("launch", launch.name().to_owned()),
+            Self::Copy(path) => ("copy", path.name().to_owned()),
         }
     }
 
@@ -200,6 +291,15 @@ impl SurfaceKind {
             "moe" => WeightDtype::from_name(variant).map(Self::Experts),
             "collective" => CollectiveKind::from_name(variant).map(Self::Collective),
             "elementwise" => Some(Self::Elementwise),
+            "moe_dispatch" => {
+                let (phase, mode) = variant.split_once('-')?;
+                Some(Self::Dispatch(
+                    named(&DispatchPhase::ALL, phase, DispatchPhase::name)?,
+                    named(&DispatchMode::ALL, mode, DispatchMode::name)?,
+                ))
+            }
+            "launch" => named(&Launch::ALL, variant, Launch::name).map(Self::Launch),
+            "copy" => named(&CopyPath::ALL, variant, CopyPath::name).map(Self::Copy),
             _ => None,
         }
     }
@@ -221,6 +321,8 @@ impl SurfaceKind {
         ];
         const COLLECTIVES: &[Layout] = &[Layout::plain(COLLECTIVE)];
         const ELEMENTWISES: &[Layout] = &[Layout::plain(ELEMENTWISE)];
+        const DISPATCHES: &[Layout] = &[Layout::plain(DISPATCH)];
+        const LAUNCHES: &[Layout] = &[Layout::plain(LAUNCH)];
         match self {
             Self::Gemm(_) => GEMMS,
             Self::PrefillAttention(..) => PREFILLS,
@@ -229,13 +331,19 @@ impl SurfaceKind {
             Self::LatentDecode(_) => LATENT_DECODES,
             Self::Experts(_) => MIXTURES,
             Self::Collective(_) => COLLECTIVES,
-            Self::Elementwise => ELEMENTWISES,
+            Self::Elementwise | Self::Copy(_) => ELEMENTWISES,
+            Self::Dispatch(..) => DISPATCHES,
+            Self::Launch(_) => LAUNCHES,
         }
     }
 
-    /// Fewest samples that make a surface: a dozen per axis.
+    /// Fewest samples that make a surface: a dozen per axis. A launch is one figure, a copy a line.
     pub(super) fn fewest_samples(self) -> usize {
-        12 * self.layouts()[0].len()
+        match self {
+            Self::Launch(_) => 1,
+            Self::Copy(_) => 4,
+            _ => 12 * self.layouts()[0].len(),
+        }
     }
 }
 
@@ -292,7 +400,16 @@ pub fn roofline_seconds(kind: SurfaceKind, point: &[f64], gpu: &GpuSpec) -> f64 
             point[0] * c.traffic(2) / gpu.intra_node_bandwidth()
         }
         SurfaceKind::Elementwise => point[0] / gpu.memory_bandwidth,
+        // At no fewer than four bits per element; more ranks than a node has only go slower.
+        SurfaceKind::Dispatch(..) => point[0] * point[1] * 0.5 / gpu.intra_node_bandwidth(),
+        // A launch does no work. Small copies run from caches, and the data sheet of a link is not that of its host.
+        SurfaceKind::Launch(_) | SurfaceKind::Copy(_) => 0.0,
     }
+}
+
+/// The one of `all` that has this name.
+fn named<T: Copy>(all: &[T], name: &str, name_of: impl Fn(T) -> &'static str) -> Option<T> {
+    all.iter().copied().find(|x| name_of(*x) == name)
 }
 
 /// Attention over an 8-bit KV cache may compute in FP8.
@@ -311,18 +428,21 @@ pub fn gemm_point(g: Gemm) -> [f64; 3] {
     [g.m as f64, g.n as f64, g.k as f64]
 }
 
-/// Where a uniform batch of prompts without past lies.
+/// Where a uniform batch of prompts without past lies; its heads as `fold` times the sequences with fewer heads, 1 to
+/// take them as they are.
 #[must_use]
-pub fn prefill_point(layout: &HeadLayout, batch: f64, new: f64) -> [f64; 4] {
+pub fn prefill_point(layout: &HeadLayout, batch: f64, new: f64, fold: f64) -> [f64; 4] {
     let heads = f64::from(layout.heads);
-    [batch, new, heads, heads / f64::from(layout.kv_heads)]
+    let group = heads / f64::from(layout.kv_heads);
+    [batch * fold, new, heads / fold, group]
 }
 
-/// Where a decode batch lies; `context` per sequence with the step's own token.
+/// Where a decode batch lies; `context` per sequence with the step's own token, `fold` as in [`prefill_point`].
 #[must_use]
-pub fn decode_point(layout: &HeadLayout, batch: u32, context: f64) -> [f64; 4] {
-    let group = f64::from(layout.heads) / f64::from(layout.kv_heads);
-    [f64::from(batch), context, f64::from(layout.kv_heads), group]
+pub fn decode_point(layout: &HeadLayout, batch: u32, context: f64, fold: f64) -> [f64; 4] {
+    let kv_heads = f64::from(layout.kv_heads);
+    let group = f64::from(layout.heads) / kv_heads;
+    [f64::from(batch) * fold, context, kv_heads / fold, group]
 }
 
 /// Where a latent batch lies.
@@ -353,6 +473,12 @@ pub fn routing_seconds(kind: SurfaceKind, point: &[f64], gpu: &GpuSpec) -> f64 {
         SurfaceKind::Experts(_) => 2.0 * point[2] * point[5] / gpu.memory_bandwidth,
         _ => 0.0,
     }
+}
+
+/// Where one way of a dispatch lies.
+#[must_use]
+pub fn dispatch_point(d: Dispatch) -> [f64; 3] {
+    [d.tokens as f64, d.row(), f64::from(d.ranks)]
 }
 
 /// Where a collective lies.

@@ -93,6 +93,9 @@ fn write_surface(out: &mut String, surface: &Surface) -> std::fmt::Result {
             writeln!(out, "    sites: {}", f(sites))?;
         }
     }
+    if let Some(coverage) = &surface.coverage {
+        writeln!(out, "  covered: \"{}\"", coverage.hex())?;
+    }
     writeln!(out, "  axes:")?;
     for axis in surface.grid.axes() {
         let knots: Vec<String> = axis.knots.iter().map(ToString::to_string).collect();

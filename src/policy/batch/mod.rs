@@ -4,6 +4,7 @@ mod decode_first;
 mod mixed;
 mod prefill_first;
 mod run_to_completion;
+mod shared_sm;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,12 @@ pub enum BatchRule {
     Mixed,
     /// A batch runs to completion before the next one starts (`FasterTransformer`).
     RunToCompletion,
+    /// Prompts and decodes at the same time, in two streams that share the GPU (Semi-PD, Nexus, `MuxServe`). For pools that are
+    /// multiplexed, and the only rule for those.
+    SharedSm {
+        /// Whether prompts are cut into chunks.
+        chunks: bool,
+    },
 }
 
 impl BatchRule {
@@ -38,6 +45,7 @@ impl BatchRule {
             Self::DecodeFirst => Box::new(decode_first::DecodeFirst),
             Self::Mixed => Box::new(mixed::Mixed),
             Self::RunToCompletion => Box::new(run_to_completion::RunToCompletion),
+            Self::SharedSm { chunks } => Box::new(shared_sm::SharedSm { chunks }),
         }
     }
 }
@@ -171,7 +179,7 @@ pub struct StepPlan {
 
 /// Forms the steps of one instance.
 ///
-/// Called whenever the first stage is idle and something changed. Contract: a pure function of the view; picks from the queue's front
+/// Called whenever the first stage, or one of two streams, is idle and something changed. Contract: a pure function of the view; picks from the queue's front
 /// without gaps (but for long prompts above their cap); admits no waiting prompt when `decode` is set and `decode_blocks > free_blocks` (the instance then
 /// preempts, latest first); leaves no runnable work unpicked when it picks nothing (law L6). While a decode-only batch stays as it is,
 /// free blocks only shrink and the plan must stay decode-only: this is what lets a run of steps be evaluated at once.

@@ -164,6 +164,37 @@ fn decode_first_gives_decodes_their_blocks_before_it_admits() {
 }
 
 #[test]
+fn shared_sm_starts_prompts_and_decodes_together_whole_or_in_chunks() {
+    let mut case = Case::new(&[(60, 1), (50, 1)]);
+    case.decodes = 3;
+    let plan = case.plan(BatchRule::SharedSm { chunks: false });
+    assert_eq!(plan.decodes, 3, "decodes do not stall");
+    let waiting = |index, tokens| Pick::Waiting { index, tokens };
+    assert_eq!(plan.picks, [waiting(0, 60)], "whole prompts");
+    let plan = case.plan(BatchRule::SharedSm { chunks: true });
+    assert_eq!(plan.decodes, 3);
+    // Decodes take nothing of the budget: their step is another one.
+    assert_eq!(plan.picks, [waiting(0, 60), waiting(1, 40)]);
+    case.decodes = 0;
+    assert_eq!(case.plan(BatchRule::SharedSm { chunks: true }).decodes, 0);
+}
+
+#[test]
+fn shared_sm_gives_decodes_their_blocks_before_it_admits() {
+    for chunks in [false, true] {
+        let rule = BatchRule::SharedSm { chunks };
+        let mut case = Case::new(&[(10, 3)]);
+        (case.decodes, case.decode_blocks, case.free_blocks) = (4, 3, 5);
+        assert!(case.admitted(rule).is_empty());
+        case.free_blocks = 6;
+        assert_eq!(case.admitted(rule), [10]);
+        // Sequences are about to be preempted: not even a prompt without blocks is admitted.
+        (case.waiting[0].1, case.free_blocks) = (0, 2);
+        assert!(case.admitted(rule).is_empty());
+    }
+}
+
+#[test]
 fn mixed_lets_as_many_decodes_ride_as_the_prompts_leave_tokens_for() {
     let mut case = Case::new(&[(60, 1)]);
     case.decodes = 6;

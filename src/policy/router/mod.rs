@@ -9,10 +9,14 @@ mod power_of_two;
 mod prefix_aware;
 mod random;
 mod round_robin;
+mod session_affinity;
 
 use std::fmt::Debug;
 
+use crate::ids::InstanceId;
 use crate::rng::Rng;
+
+pub use prefix_aware::LoadPenalty;
 
 /// Which router a phase uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,11 +37,28 @@ pub enum RouterRule {
     Random,
     /// The one with fewer requests of two drawn by chance.
     PowerOfTwo,
-    /// The fewest tokens to compute: the prompt's uncached ones plus the prompt tokens already there.
-    PrefixAware,
+    /// The fewest tokens to compute: the prompt's uncached ones plus those already there, weighted.
+    PrefixAware(LoadPenalty),
+    /// The one that served the session before.
+    SessionAffinity {
+        /// Where the first request of a session goes, and those for whom the session's instance has too many requests.
+        fallback: &'static Self,
+        /// How many requests the session's instance may have more than the one with the fewest; `None`: any number.
+        most_above_least: Option<u32>,
+    },
 }
 
 impl RouterRule {
+    /// Whether it asks what prefix caches hold.
+    #[must_use]
+    pub fn looks_into_caches(self) -> bool {
+        match self {
+            Self::PrefixAware(_) => true,
+            Self::SessionAffinity { fallback, .. } => fallback.looks_into_caches(),
+            _ => false,
+        }
+    }
+
     /// Makes the router; `rng` is the stream of those that draw. Adding one: a file beside this one, a variant and a line here.
     #[must_use]
     pub fn build(self, rng: Rng) -> Box<dyn Router> {
@@ -50,7 +71,14 @@ impl RouterRule {
             Self::LeastKv => Box::new(least_kv::LeastKv),
             Self::Random => Box::new(random::Random(rng)),
             Self::PowerOfTwo => Box::new(power_of_two::PowerOfTwo(rng)),
-            Self::PrefixAware => Box::new(prefix_aware::PrefixAware),
+            Self::PrefixAware(penalty) => Box::new(prefix_aware::PrefixAware(penalty)),
+            Self::SessionAffinity {
+                fallback,
+                most_above_least,
+            } => Box::new(session_affinity::SessionAffinity::new(
+                fallback.build(rng),
+                most_above_least,
+            )),
         }
     }
 }
@@ -64,6 +92,8 @@ pub struct RequestView {
     pub max_output: u32,
     /// Request class.
     pub class: u16,
+    /// A number that the requests of one session share; 0 for none.
+    pub session: u64,
 }
 
 /// The instances a request may go to, as they are at this instant, by position.
@@ -75,6 +105,12 @@ pub trait ClusterView {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// The instance at position `i`.
+    fn id(&self, i: usize) -> InstanceId;
+
+    /// The position of an instance, if requests may go to it at present.
+    fn position(&self, id: InstanceId) -> Option<usize>;
 
     /// Requests waiting on the `i`-th: queued or computing prompts where prompts are routed, sequences waiting for a
     /// decode step where decodes are.
@@ -126,6 +162,12 @@ mod tests {
         fn len(&self) -> usize {
             self.0.len()
         }
+        fn id(&self, i: usize) -> InstanceId {
+            InstanceId::new(i + 7)
+        }
+        fn position(&self, id: InstanceId) -> Option<usize> {
+            (0..self.len()).find(|&i| self.id(i) == id)
+        }
         fn queued(&self, i: usize) -> u64 {
             self.0[i].0
         }
@@ -156,6 +198,7 @@ mod tests {
         input_tokens: 1,
         max_output: 1,
         class: 0,
+        session: 0,
     };
 
     fn chosen(rule: RouterRule, loads: &[(u64, u64)], times: usize) -> Vec<usize> {
@@ -199,5 +242,39 @@ mod tests {
     #[test]
     fn power_of_two_with_one_instance_has_no_choice() {
         assert_eq!(chosen(RouterRule::PowerOfTwo, &[(5, 0)], 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn a_session_stays_where_it_was_until_that_instance_has_too_many_requests() {
+        let rule = RouterRule::SessionAffinity {
+            fallback: &RouterRule::LeastRequests,
+            most_above_least: Some(3),
+        };
+        let mut router = rule.build(stream(1, "test"));
+        let mut route = |session, loads: &[(u64, u64)]| {
+            let request = RequestView { session, ..REQUEST };
+            router.route(&request, &Loads(loads.to_vec()))
+        };
+        assert_eq!(route(9, &[(5, 0), (2, 0), (4, 0)]), 1, "the fallback's");
+        assert_eq!(route(9, &[(2, 0), (5, 0), (4, 0)]), 1, "3 above the fewest");
+        assert_eq!(route(8, &[(2, 0), (5, 0), (4, 0)]), 0, "another session");
+        assert_eq!(route(9, &[(2, 0), (6, 0), (1, 0)]), 2, "5 above the fewest");
+        assert_eq!(route(9, &[(0, 0), (0, 0), (2, 0)]), 2, "it has moved");
+        assert_eq!(route(0, &[(1, 0), (0, 0), (0, 0)]), 1, "no session");
+        assert_eq!(route(9, &[(0, 0), (0, 0)]), 0, "its instance is away");
+    }
+
+    #[test]
+    fn the_load_penalty_weighs_prompts_and_contexts() {
+        // `tokens` and `prompt_tokens` of these instances are 100 minus the first number.
+        let rule = |prompt_milli, context_milli| {
+            RouterRule::PrefixAware(LoadPenalty {
+                prompt_milli,
+                context_milli,
+            })
+        };
+        assert_eq!(chosen(rule(1000, 0), &[(1, 0), (2, 0)], 1), [1]);
+        assert_eq!(chosen(rule(0, 0), &[(1, 0), (2, 0)], 1), [0]);
+        assert!(rule(0, 0).looks_into_caches());
     }
 }

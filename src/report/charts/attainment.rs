@@ -56,6 +56,7 @@ pub(super) fn figure(report: &Report, pooled: &[Pooled], per_gpu: bool) -> Optio
                 format!("target {}", percent(slo.attainment)),
             )],
             upright: Vec::new(),
+            behind: Vec::new(),
         }],
     })
 }

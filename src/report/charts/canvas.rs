@@ -40,6 +40,8 @@ pub(super) struct Panel {
     pub(super) across: Vec<(f64, String)>,
     /// Values of x with a dashed grey line up and a note above it.
     pub(super) upright: Vec<(f64, String)>,
+    /// Dashed grey curves behind the lines.
+    pub(super) behind: Vec<Vec<(f64, f64)>>,
 }
 
 /// The line of a system.
@@ -232,6 +234,9 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, markers: bool, bottom: i32) -> Res
         .build_cartesian_2d(x.range.0..x.range.1, y.range.0..y.range.1)
         .map_err(|e| e.to_string())?;
     axes(area, &mut chart, panel)?;
+    for curve in &panel.behind {
+        draw_behind(&mut chart, panel, curve)?;
+    }
     for line in &panel.lines {
         draw_line(&mut chart, panel, line)?;
         draw_errors(&mut chart, panel, line)?;
@@ -239,6 +244,21 @@ fn draw_panel(area: &Area<'_>, panel: &Panel, markers: bool, bottom: i32) -> Res
             draw_markers(&mut chart, panel, line)?;
         }
     }
+    Ok(())
+}
+
+fn draw_behind(
+    chart: &mut Chart<'_, '_>,
+    panel: &Panel,
+    curve: &[(f64, f64)],
+) -> Result<(), String> {
+    let on = curve
+        .iter()
+        .filter(|(x, y)| panel.x.contains(*x) && panel.y.contains(*y))
+        .map(|(x, y)| (panel.x.at(*x), panel.y.at(*y)));
+    let style = GREY.stroke_width(unsigned(UNIT * 3 / 2));
+    let dashes = DashedLineSeries::new(on, 6 * UNIT, 4 * UNIT, style);
+    chart.draw_series(dashes).map_err(|e| e.to_string())?;
     Ok(())
 }
 

@@ -74,6 +74,7 @@ fn figure(report: &Report, point: usize, kind: &Kind) -> Option<Figure> {
             y: Scale::percent(),
             lines,
             across: target.into_iter().collect(),
+            behind: Vec::new(),
             upright: limit_ms
                 .map(|ms| (ms, format!("SLO {ms} ms")))
                 .into_iter()

@@ -15,12 +15,16 @@ pub struct Curves {
     pub subtitle: String,
     /// Name and unit of the axis along.
     pub x_name: String,
-    /// Name and unit of the axis up, which starts at 0.
+    /// Name and unit of the axis up.
     pub y_name: String,
     /// Name and points of each curve, ascending.
     pub curves: Vec<(String, Vec<(f64, f64)>)>,
     /// Values with a dashed line across and a note.
     pub across: Vec<(f64, String)>,
+    /// Dashed grey curves behind the named ones: bounds.
+    pub behind: Vec<Vec<(f64, f64)>>,
+    /// Whether the axis up is logarithmic; otherwise it starts at 0.
+    pub decades: bool,
 }
 
 /// Draws curves into a PNG; nothing, and false, where there is no point.
@@ -44,7 +48,10 @@ fn figure(c: &Curves) -> Option<Figure> {
     let low = points().map(|p| p.0).min_by(f64::total_cmp)?;
     let high = points().map(|p| p.0).max_by(f64::total_cmp)?;
     let marks = c.across.iter().map(|a| a.0);
-    let top = points().map(|p| p.1).chain(marks).max_by(f64::total_cmp)?;
+    let bottom = points().map(|p| p.1).min_by(f64::total_cmp)?;
+    let bounds = c.behind.iter().flatten().map(|p| p.1);
+    let values = points().map(|p| p.1).chain(marks).chain(bounds);
+    let top = values.max_by(f64::total_cmp)?;
     let lines = (0..).zip(&c.curves).map(|(system, (_, points))| Line {
         system,
         points: points.clone(),
@@ -59,10 +66,15 @@ fn figure(c: &Curves) -> Option<Figure> {
             x_name: c.x_name.clone(),
             y_name: c.y_name.clone(),
             x: Scale::fitting(low, high),
-            y: Scale::linear(0.0, top),
+            y: if c.decades {
+                Scale::decades(bottom, top)
+            } else {
+                Scale::linear(0.0, top)
+            },
             lines: lines.collect(),
             across: c.across.clone(),
             upright: Vec::new(),
+            behind: c.behind.clone(),
         }],
     })
 }
@@ -82,6 +94,8 @@ mod tests {
             y_name: "TFLOP/s".to_owned(),
             curves: vec![("a".to_owned(), vec![(1.0, 2.0), (1000.0, 700.0)])],
             across: vec![(989.0, "peak".to_owned())],
+            behind: vec![vec![(1.0, 3.0), (500.0, 900.0)]],
+            decades: true,
         };
         assert!(write_curves(&path, &curves).unwrap());
         assert_eq!(&std::fs::read(&path).unwrap()[1..4], b"PNG");

@@ -100,6 +100,7 @@ fn panel(shown: Shown, runs: &[(usize, &RunMetrics)], end: f64) -> Option<Panel>
         lines,
         across: Vec::new(),
         upright: Vec::new(),
+        behind: Vec::new(),
     })
 }
 

@@ -8,7 +8,7 @@ use super::scale::Scale;
 use super::style::{GREY, INK, SUBTITLE, TITLE, UNIT, WIDTH, look, register_fonts};
 use plotters::style::text_anchor::{HPos, VPos};
 
-use crate::workload::stats::{Quantiles, TraceStats};
+use crate::workload::stats::TraceStats;
 
 /// Design height of the row of arrivals.
 const TOP: i32 = 270;
@@ -77,8 +77,8 @@ fn heading(root: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
     let rate = stats
         .rate
         .map_or(String::new(), |rate| format!(" · {rate:.3} requests/s"));
-    let seconds = stats.report.span.as_secs_f64();
-    let text = format!("{} requests · {seconds:.0} s{rate}", stats.report.kept);
+    let span = span(stats.report.span.as_secs_f64());
+    let text = format!("{} requests · {span}{rate}", grouped(stats.report.kept));
     write_text(
         root,
         &text,
@@ -86,6 +86,29 @@ fn heading(root: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
         (font(SUBTITLE, FontStyle::Normal), GREY),
         corner,
     )
+}
+
+/// A whole number with commas between thousands.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A span in the unit that suits it.
+fn span(seconds: f64) -> String {
+    match seconds {
+        s if s >= 3.0 * 86_400.0 => format!("{:.1} days", s / 86_400.0),
+        s if s >= 3.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
+        s if s >= 300.0 => format!("{:.1} min", s / 60.0),
+        s => format!("{s:.1} s"),
+    }
 }
 
 fn panel(x_name: &str, y_name: &str, x: Scale, y: Scale) -> Panel {
@@ -97,6 +120,7 @@ fn panel(x_name: &str, y_name: &str, x: Scale, y: Scale) -> Panel {
         lines: Vec::new(),
         across: Vec::new(),
         upright: Vec::new(),
+        behind: Vec::new(),
     }
 }
 
@@ -159,17 +183,21 @@ fn arrivals(area: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
 
 /// Prompt against output lengths on logarithmic axes, with the share of each along them.
 fn lengths(area: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
-    let reach = |q: &Quantiles| {
+    // What is drawn sets the axes: a single longest request among millions would leave the rest a dot in a corner.
+    let reach = |length: fn(&(u32, u32)) -> u32| {
+        let lengths = || stats.pairs.iter().map(length);
+        let (low, high) = (lengths().min().unwrap_or(1), lengths().max().unwrap_or(1));
         decades(
-            f64::from(q.min),
-            f64::from(q.max.max(q.min.saturating_mul(10))),
+            f64::from(low),
+            f64::from(high.max(low.saturating_mul(10))),
+            6,
         )
     };
     let panel = panel(
         "prompt tokens",
         "output tokens",
-        reach(&stats.input),
-        reach(&stats.output),
+        reach(|pair| pair.0),
+        reach(|pair| pair.1),
     );
     let mut chart = build(area, &panel, MARGIN + 8, MARGIN + 8)?;
     let dot = look(0).colour.mix(0.35).filled();
@@ -215,14 +243,20 @@ fn lengths(area: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
     Ok(())
 }
 
-/// A logarithmic axis whose labels have room: powers of ten only, once there are more than six.
-fn decades(low: f64, high: f64) -> Scale {
+/// A logarithmic axis whose labels have room: powers of ten only, once there are more than `most`, and then as few of these.
+fn decades(low: f64, high: f64, most: usize) -> Scale {
     let mut scale = Scale::decades(low, high);
-    if scale.ticks.len() > 6 {
+    if scale.ticks.len() > most {
         scale
             .ticks
             .retain(|tick| (tick - tick.round()).abs() < 1e-9);
     }
+    let every = scale.ticks.len().div_ceil(most).max(1);
+    let mut at = 0;
+    scale.ticks.retain(|_| {
+        at += 1;
+        (at - 1) % every == 0
+    });
     scale
 }
 
@@ -262,14 +296,17 @@ fn gaps(area: &Area<'_>, stats: &TraceStats) -> Result<(), String> {
     };
     let total = (stats.gaps.count() + stats.zero_gaps) as f64;
     let step = (std::f64::consts::LN_10 / f64::from(PER_DECADE)).exp();
-    // The tail of very short gaps would push the rest together.
-    let low = first.0.max(stats.gaps.quantile(0.005).unwrap_or(first.0));
+    let quantile = |p: f64| stats.gaps.quantile(p);
     let share = |n: u64| n as f64 / total * 100.0;
     let rate = stats.rate.unwrap_or(0.0);
     let poisson = |edge: f64| ((-rate * edge).exp() - (-rate * edge * step).exp()) * 100.0;
-    // At least a factor of a hundred, so that a single gap is a bar and not a wall.
-    let high = (last.0 * step).max(low * 10.0);
-    let x = decades(low.min(high / 100.0) * MS, high * MS);
+    // Tails of very short and very long gaps would push the rest together; the Poisson curve has its end at ten mean gaps.
+    let tail = quantile(0.999).unwrap_or(last.0) * step;
+    let high = tail.max(if rate > 0.0 { 10.0 / rate } else { 0.0 });
+    // At least a factor of a hundred, so that a single gap is a bar and not a wall, and at most seven decades.
+    let low = first.0.max(quantile(0.005).unwrap_or(first.0));
+    let low = low.clamp(high / 1e7, high / 100.0);
+    let x = decades(low * MS, high * MS, 4);
     let highest = bins
         .iter()
         .map(|bin| share(bin.1).max(poisson(bin.0)))

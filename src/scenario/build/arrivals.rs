@@ -11,12 +11,37 @@ use super::{Builder, TraceCache};
 const WORDS: [&str; 3] = ["poisson", "poisson_rescaled", "constant"];
 
 impl Builder<'_> {
+    /// Whether the client sends whenever it may; complains about keys that such a client has no use for.
+    pub(super) fn is_closed(&mut self, workload: &schema::Workload) -> bool {
+        let closed = matches!(&workload.arrivals, Some(WordOr::Word(word)) if word == schema::Workload::CLOSED);
+        if !closed {
+            return false;
+        }
+        self.require(workload.concurrency.is_some(), "workload", || {
+            "the key `concurrency` is missing; write how many requests a closed loop keeps in flight, as in `concurrency: 32`".to_owned()
+        });
+        for (key, there) in [
+            ("rate", workload.rate.is_some()),
+            ("duration", workload.duration.is_some()),
+            ("time_scale", workload.time_scale.is_some()),
+            ("shuffle_arrivals", workload.shuffle_arrivals.is_some()),
+        ] {
+            self.require(!there, &format!("workload.{key}"), || {
+                "has no effect with `arrivals: closed`, which sends the next request when one ends; remove it, or name another arrival process to hold the client to a plan within its `concurrency`".to_owned()
+            });
+        }
+        true
+    }
+
     /// Builds the arrival process; `None` when it cannot be.
     pub(super) fn arrivals(
         &mut self,
         workload: &schema::Workload,
         traces: &mut TraceCache,
     ) -> Option<ArrivalProcess> {
+        if self.is_closed(workload) {
+            return Some(ArrivalProcess::AtOnce);
+        }
         let rate = workload.rate.map(|rate| rate.0);
         if let Some(WordOr::Map(ArrivalKind::Replay(path))) = &workload.arrivals {
             let trace = self.trace(path, &ReadOptions::default(), traces)?;
@@ -70,11 +95,12 @@ impl Builder<'_> {
                 let kinds = [
                     "gamma", "on_off", "mmpp", "schedule", "day", "sinusoid", "replay",
                 ];
-                let near = did_you_mean(word, WORDS.into_iter().chain(kinds));
+                let words = WORDS.into_iter().chain([schema::Workload::CLOSED]);
+                let near = did_you_mean(word, words.chain(kinds));
                 self.wrong(
                     "workload.arrivals",
                     format!(
-                        "unknown arrival process `{word}`{near} (allowed: {}, {{gamma: {{cv: 2}}}}, or one of {} with its parameters)",
+                        "unknown arrival process `{word}`{near} (allowed: {}, closed, {{gamma: {{cv: 2}}}}, or one of {} with its parameters)",
                         WORDS.join(", "),
                         kinds[1..].join(", ")
                     ),

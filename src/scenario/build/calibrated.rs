@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crate::cluster::Role;
 use crate::hardware::{self, ProfileFile};
 use crate::latency::calibrated::{Calibrated, calibrated};
-use crate::latency::compose::{Formats, Overhead};
+use crate::latency::compose::Overhead;
+use crate::latency::share::{SmSplit, Streams};
 use crate::latency::{Chunk, LatencyError, LatencyModel, StepShape, measured_share};
-use crate::model::{ModelSpec, Parallelism};
+use crate::model::ModelSpec;
 use crate::scenario::schema::{CalibratedLatency, Pool};
-use crate::units::SimDuration;
 
 use super::Builder;
 use super::latency::Model;
-use super::pool::PoolContext;
+use super::pool::{Machine, PoolContext};
 
 /// Steps whose share of measured time the resolved scenario states.
 const TYPICAL_PROMPT: u32 = 1024;
@@ -24,17 +24,21 @@ const TYPICAL_CONTEXT: u32 = 1024;
 /// Models by all they depend on: the points of a sweep mostly ask for the same few, and each tabulates thousands of
 /// step sizes.
 #[derive(Default)]
-pub(in crate::scenario) struct ModelCache(BTreeMap<String, Model>);
+pub(in crate::scenario) struct ModelCache {
+    calibrated: BTreeMap<String, Model>,
+    /// Those made for two streams, by the model of the whole GPU and the split.
+    pub(super) streams: Vec<(Model, SmSplit, Streams)>,
+}
 
 impl Builder<'_> {
     /// Kernel timings of the pool's GPU, or of the one its profile borrows from.
     pub(super) fn calibrated(
         &mut self,
         context: &PoolContext<'_>,
-        path: &str,
-        pool_path: &str,
+        (path, pool_path): (&str, &str),
         pool: &Pool,
         terms: &CalibratedLatency,
+        machine: Machine<'_>,
         published: bool,
     ) -> Option<Model> {
         let skew = terms.expert_skew.unwrap_or(0.0);
@@ -56,30 +60,34 @@ impl Builder<'_> {
         })
         .then_some(())?;
         self.fact(pool_path, told(&profile, published));
-        let parallelism = Parallelism::new(pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+        let overhead = self.overhead(
+            context,
+            pool_path,
+            terms.step_overhead,
+            terms.step_overhead_per_sequence,
+        );
         let model = context
             .system
             .model
             .as_ref()
             .or(self.scenario.model.as_ref());
-        let key = format!("{:?}", (model, &pool.gpu, parallelism, terms));
-        if let Some(model) = self.models.0.get(&key) {
+        let key = format!(
+            "{:?}",
+            (
+                model,
+                &pool.gpu,
+                machine.parallelism,
+                machine.formats,
+                overhead,
+                skew
+            )
+        );
+        if let Some(model) = self.models.calibrated.get(&key) {
             return Some(Arc::clone(model));
         }
-        let overhead = Overhead {
-            step: terms.step_overhead.map_or(SimDuration::ZERO, |span| span.0),
-            ..Overhead::NONE
-        };
-        match make(
-            context.model,
-            &profile,
-            &pool.gpu,
-            parallelism,
-            skew,
-            overhead,
-        ) {
+        match make(context.model, &profile, &pool.gpu, machine, skew, overhead) {
             Ok(model) => {
-                self.models.0.insert(key, Arc::clone(&model));
+                self.models.calibrated.insert(key, Arc::clone(&model));
                 Some(model)
             }
             Err(error) => {
@@ -112,7 +120,12 @@ impl Builder<'_> {
             decodes: TYPICAL_BATCH,
             context: u64::from(TYPICAL_BATCH) * u64::from(TYPICAL_CONTEXT),
         };
-        let share = |shape| measured_share(model, shape, pp).map(|share| (share * 100.0).round());
+        let mut least = 1.0f64;
+        let mut share = |shape| {
+            let share = measured_share(model, shape, pp)?;
+            least = least.min(share);
+            Some((share * 100.0).round())
+        };
         let mut steps = Vec::new();
         if role != Role::Decode {
             steps.extend(share(&prefill).map(|share| {
@@ -127,6 +140,7 @@ impl Builder<'_> {
             }));
         }
         if !steps.is_empty() {
+            self.measured.push((path.to_owned(), least));
             self.fact(
                 path,
                 format!("inside measured ranges: {}", steps.join(", ")),
@@ -139,12 +153,18 @@ fn make(
     model: &ModelSpec,
     profile: &ProfileFile,
     gpu: &str,
-    parallelism: Parallelism,
+    machine: Machine<'_>,
     skew: f64,
     overhead: Overhead,
 ) -> Result<Model, LatencyError> {
     let kernels = Calibrated::new(profile, gpu)?.with_skew(skew);
-    let made = calibrated(model, kernels, parallelism, Formats::BF16, overhead)?;
+    let made = calibrated(
+        model,
+        kernels,
+        machine.parallelism,
+        machine.formats,
+        overhead,
+    )?;
     Ok(Arc::new(made))
 }
 

@@ -1,11 +1,16 @@
 //! What sequences are given of the KV memory and what becomes of those that lose it.
 
-use crate::cluster::{KvReserve, Preemption, Reservation, Role, SkipPrefill};
-use crate::hardware::GpuSpec;
+use crate::cluster::{
+    Bill, CpuTier, KvReserve, KvSpec, Preemption, Reservation, Role, SkipPrefill,
+};
+use crate::hardware::{self, GpuSpec};
+use crate::latency::calibrated;
 use crate::scenario::schema::{self, Policy, Pool, System, Tuning};
 
 use super::Builder;
 use super::pool::PoolContext;
+
+const NO_CACHE: &str = "keeps what a prefix cache drops, but there is none here; write `prefix_cache: true`, or remove it";
 
 impl Builder<'_> {
     /// What becomes of sequences that a pool preempts.
@@ -36,7 +41,7 @@ impl Builder<'_> {
                 bytes_per_sec: tuning.swap_bandwidth.map_or_else(
                     || {
                         let links = pool.tp.unwrap_or(1) * pool.pp.unwrap_or(1);
-                        gpu.pcie_bandwidth * f64::from(links)
+                        host_bandwidth(pool).unwrap_or(gpu.pcie_bandwidth) * f64::from(links)
                     },
                     |bandwidth| bandwidth.0,
                 ),
@@ -54,6 +59,90 @@ impl Builder<'_> {
         }
     }
 
+    /// Host memory behind the prefix caches of a pool, whose KV memory is `kv`.
+    pub(super) fn cpu_cache(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        pool: &Pool,
+        tuning: &Tuning,
+        gpu: &GpuSpec,
+        kv: &KvSpec,
+    ) -> Option<CpuTier> {
+        let keys = tuning.cpu_cache?;
+        let in_pool = pool.cpu_cache.is_some();
+        if !in_pool && !kv.prefix_cache {
+            // Written for the whole system it means those of its pools that have a prefix cache.
+            let some = context.tuning.prefix_cache == Some(true);
+            self.require(some, &format!("{}.cpu_cache", context.path), || {
+                NO_CACHE.to_owned()
+            });
+            return None;
+        }
+        let path = Self::tuning_path(context, path, in_pool, "cpu_cache");
+        self.require(kv.prefix_cache, &path, || NO_CACHE.to_owned());
+        self.require(kv.blocks.is_some(), &path, || {
+            "is of no use with `kv_blocks: unlimited`, from which nothing is ever dropped; remove one of them".to_owned()
+        });
+        let bandwidth = keys.bandwidth.map_or_else(
+            || gpu.pcie_bandwidth * f64::from(pool.tp.unwrap_or(1) * pool.pp.unwrap_or(1)),
+            |bandwidth| bandwidth.0,
+        );
+        self.require(bandwidth > 0.0, &format!("{path}.bandwidth"), || {
+            "is zero, so that nothing would ever be loaded; write a bandwidth such as `50 GB/s`, or remove it for the PCIe links of the \
+             pool's GPUs"
+                .to_owned()
+        });
+        let block = kv
+            .bytes_per_token
+            .saturating_mul(u64::from(kv.block_tokens));
+        let blocks = match (keys.size, keys.blocks) {
+            (Some(size), None) => size.0 / block.max(1),
+            (None, Some(blocks)) => blocks,
+            (size, _) => {
+                let both = if size.is_some() { "both" } else { "neither" };
+                self.wrong(
+                    &path,
+                    format!(
+                        "has {both} of `size` and `blocks`; write one, such as `size: 256 GiB`"
+                    ),
+                );
+                return None;
+            }
+        };
+        self.require(blocks > 0, &path, || {
+            format!(
+                "holds no block: one of {} tokens takes {block} bytes; raise `size` or `blocks`",
+                kv.block_tokens
+            )
+        });
+        Some(CpuTier {
+            blocks,
+            bytes_per_sec: bandwidth,
+        })
+    }
+
+    /// What a GPU of a pool costs and takes: as the pool says, else as the GPU's profile has it.
+    pub(super) fn bill(&mut self, path: &str, pool: &Pool, gpu: &GpuSpec) -> Bill {
+        let usd_per_hour = pool.price_per_hour_usd.or(gpu.price_per_hour_usd);
+        let power_w = pool.power_w.unwrap_or(gpu.power_w);
+        let price = usd_per_hour.unwrap_or(0.0);
+        self.require(
+            price.is_finite() && price >= 0.0,
+            &format!("{path}.price_per_hour_usd"),
+            || format!("is {price}, expected US dollars per GPU-hour, such as 4.76"),
+        );
+        self.require(
+            power_w.is_finite() && power_w > 0.0,
+            &format!("{path}.power_w"),
+            || format!("is {power_w}, expected watts per GPU above zero, such as 700"),
+        );
+        Bill {
+            usd_per_hour,
+            power_w,
+        }
+    }
+
     /// Which prompts do not use the prefill pool.
     pub(super) fn skip_prefill(&mut self, path: &str, system: &System) -> SkipPrefill {
         let Some(keys) = system.skip_prefill else {
@@ -64,13 +153,16 @@ impl Builder<'_> {
             "is for disaggregated systems only; remove it".to_owned()
         });
         self.require(
-            keys.below.is_some() || keys.at_queue.is_some(),
+            keys.below.is_some() || keys.uncached_below.is_some() || keys.at_queue.is_some(),
             &path,
             || {
-                "says nothing; write `below: 256` (tokens), `at_queue: 4` (prompts), or both"
+                "says nothing; write `below: 256` (tokens), `uncached_below: 256` (tokens), `at_queue: 4` (prompts), or several"
                     .to_owned()
             },
         );
+        if keys.uncached_below.is_some() {
+            self.uncached_below(&path, system);
+        }
         let early = system.reservation == Some(schema::Reservation::Early);
         self.require(!(early && keys.at_queue.is_some()), &format!("{path}.at_queue"), || {
             "looks at prefill queues when a request comes, but with `reservation: early` it waits for decode blocks first; write \
@@ -79,8 +171,27 @@ impl Builder<'_> {
         });
         SkipPrefill {
             below: keys.below.unwrap_or(0),
+            uncached_below: keys.uncached_below.unwrap_or(0),
             at_queue: keys.at_queue,
         }
+    }
+
+    /// What the rule for uncached tokens needs.
+    fn uncached_below(&mut self, path: &str, system: &System) {
+        let path = format!("{path}.uncached_below");
+        let chosen = system.decode_choice == Some(schema::DecodeChoice::Arrival)
+            && system.reservation != Some(schema::Reservation::Early);
+        self.require(chosen, &path, || {
+            "looks into the prefix cache of the decode instance when a request comes; write `decode_choice: arrival`, with `reservation: \
+             at_handoff`"
+                .to_owned()
+        });
+        let decode = system.decode.as_ref();
+        let caches = decode.is_none_or(|pool| pool.prefix_cache == Some(true));
+        self.require(caches, &path, || {
+            "needs decode instances that remember prompts; write `prefix_cache: true` in `decode`, or `below` for all prompts alike"
+                .to_owned()
+        });
     }
 
     /// When decode blocks are reserved.
@@ -97,11 +208,30 @@ impl Builder<'_> {
              blocks, and those that have decode blocks would wait for prefill memory, for ever; write `at_handoff`, or another preemption"
                 .to_owned()
         });
-        match system.reservation {
-            Some(schema::Reservation::Early) => Reservation::Early,
-            Some(schema::Reservation::AtHandoff) | None => Reservation::AtHandoff,
+        let only = system.policy == Policy::Disaggregated || system.decode_choice.is_none();
+        let key = format!("{path}.decode_choice");
+        self.require(only, &key, || {
+            "is for disaggregated systems only; remove it".to_owned()
+        });
+        let late = system.decode_choice == Some(schema::DecodeChoice::Handoff);
+        self.require(!(early && late), &key, || {
+            "is `handoff`, but `reservation: early` takes blocks of a decode instance when a request comes; write `arrival`, or `reservation: \
+             at_handoff`"
+                .to_owned()
+        });
+        match (system.reservation, system.decode_choice) {
+            (Some(schema::Reservation::Early), _) => Reservation::Early,
+            (_, Some(schema::DecodeChoice::Arrival)) => Reservation::AtHandoffChosenAtArrival,
+            (Some(schema::Reservation::AtHandoff) | None, _) => Reservation::AtHandoff,
         }
     }
+}
+
+/// What copies between host and device reach by the profile of the pool's GPU, if it timed any.
+fn host_bandwidth(pool: &Pool) -> Option<f64> {
+    // A profile that cannot be read is told with the pool's step times.
+    let file = hardware::profile(&pool.gpu).ok()?;
+    calibrated::host_bandwidth(&file, &pool.gpu).ok()?
 }
 
 /// How many KV blocks a sequence is given.

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use crate::hardware;
-use crate::hardware::GpuSpec;
 use crate::latency::LatencyModel;
 use crate::latency::compose::{Composed, Formats, Overhead};
 use crate::latency::fixed::Fixed;
 use crate::latency::polynomial::{self, Coefficients, Polynomial};
 use crate::latency::roofline::{Datasheet, Efficiency};
-use crate::model::Parallelism;
 use crate::scenario::defaults::has_polynomial;
 use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{
@@ -20,7 +18,7 @@ use crate::scenario::warning::StepTimes;
 use crate::units::SimDuration;
 
 use super::Builder;
-use super::pool::PoolContext;
+use super::pool::{Machine, PoolContext};
 
 /// The words that name a model.
 const WORDS: [&str; 3] = ["polynomial", "calibrated", "roofline"];
@@ -50,8 +48,7 @@ impl Builder<'_> {
         context: &PoolContext<'_>,
         pool_path: &str,
         pool: &Pool,
-        gpu: &GpuSpec,
-        parallelism: Parallelism,
+        machine: Machine<'_>,
     ) -> Option<Model> {
         let (path, choice) = match (
             &pool.latency,
@@ -64,7 +61,12 @@ impl Builder<'_> {
             // Defaults fill this for every system whose name and engine are right; the others are refused anyway.
             (None, None, None) => return None,
         };
-        let published = has_polynomial(context.engine.polynomial_set, &context.model.name, pool);
+        let published = has_polynomial(
+            context.engine.polynomial_set,
+            &context.model.name,
+            pool,
+            machine.formats,
+        );
         if let Some(kind) = kind(choice) {
             self.step_times.push((pool_path.to_owned(), kind));
         }
@@ -74,25 +76,23 @@ impl Builder<'_> {
                 &path,
                 pool_path,
                 &PolynomialLatency::default(),
-                gpu,
-                parallelism,
+                machine,
             ),
             WordOr::Word(word) if word == "roofline" => {
                 self.roofline_fact(pool_path, pool, published);
                 self.roofline(
                     context,
-                    &path,
+                    (&path, pool_path),
                     &RooflineLatency::default(),
-                    gpu,
-                    parallelism,
+                    machine,
                 )
             }
             WordOr::Word(word) if word == "calibrated" => {
                 let open = CalibratedLatency::default();
-                self.calibrated(context, &path, pool_path, pool, &open, published)
+                self.calibrated(context, (&path, pool_path), pool, &open, machine, published)
             }
             WordOr::Map(LatencyKind::Calibrated(terms)) => {
-                self.calibrated(context, &path, pool_path, pool, terms, published)
+                self.calibrated(context, (&path, pool_path), pool, terms, machine, published)
             }
             WordOr::Word(word) => {
                 let near = did_you_mean(word, WORDS);
@@ -104,11 +104,11 @@ impl Builder<'_> {
                 self.fixed(&path, fixed)
             }
             WordOr::Map(LatencyKind::Polynomial(terms)) => {
-                self.polynomial(context, &path, pool_path, terms, gpu, parallelism)
+                self.polynomial(context, &path, pool_path, terms, machine)
             }
             WordOr::Map(LatencyKind::Roofline(figures)) => {
                 self.roofline_fact(pool_path, pool, published);
-                self.roofline(context, &path, figures, gpu, parallelism)
+                self.roofline(context, (&path, pool_path), figures, machine)
             }
         }
     }
@@ -122,6 +122,38 @@ impl Builder<'_> {
             "no published coefficients for this pool, no timings in the GPU's profile"
         };
         self.fact(pool_path, format!("roofline step times ({why})"));
+    }
+
+    /// The engine's time per step: the scenario's figures, else the preset's; says which.
+    pub(super) fn overhead(
+        &mut self,
+        context: &PoolContext<'_>,
+        pool_path: &str,
+        step: Option<Span>,
+        per_sequence: Option<Span>,
+    ) -> Overhead {
+        let preset = context.engine.host.overhead();
+        let overhead = Overhead {
+            step: step.map_or(preset.step, |span| span.0),
+            per_sequence: per_sequence.map_or(preset.per_sequence, |span| span.0),
+            ..Overhead::NONE
+        };
+        let source = if overhead == preset {
+            context.engine.host.source
+        } else {
+            "as the scenario says"
+        };
+        if overhead != Overhead::NONE {
+            self.fact(
+                pool_path,
+                format!(
+                    "engine time of {:.3} ms per step and {:.1} us per sequence of it ({source})",
+                    overhead.step.as_ms_f64(),
+                    overhead.per_sequence.as_ms_f64() * 1e3,
+                ),
+            );
+        }
+        overhead
     }
 
     pub(super) fn fact(&mut self, pool_path: &str, text: String) {
@@ -151,11 +183,9 @@ impl Builder<'_> {
         path: &str,
         pool_path: &str,
         terms: &PolynomialLatency,
-        gpu: &GpuSpec,
-        parallelism: Parallelism,
+        machine: Machine<'_>,
     ) -> Option<Model> {
-        let mut coefficients =
-            self.coefficients(context, path, pool_path, terms, gpu, parallelism)?;
+        let mut coefficients = self.coefficients(context, path, pool_path, terms, machine)?;
         let ms =
             |span: Option<Span>, published: f64| span.map_or(published, |span| span.0.as_ms_f64());
         coefficients.prefill_stage_overhead = ms(
@@ -180,8 +210,7 @@ impl Builder<'_> {
         path: &str,
         pool_path: &str,
         terms: &PolynomialLatency,
-        gpu: &GpuSpec,
-        parallelism: Parallelism,
+        machine: Machine<'_>,
     ) -> Option<Coefficients> {
         match (terms.prefill_ms, terms.decode_ms) {
             (Some(prefill), Some(decode)) => {
@@ -205,6 +234,19 @@ impl Builder<'_> {
                     .set
                     .as_deref()
                     .unwrap_or(context.engine.polynomial_set);
+                let Machine {
+                    gpu,
+                    parallelism,
+                    formats,
+                } = machine;
+                self.require(formats == Formats::BF16, path, || {
+                    format!(
+                        "has published coefficients of 16-bit weights and KV only, not of {} weights and {} KV; use `calibrated` or `roofline`, or write coefficients",
+                        formats.weights.name(),
+                        formats.kv.name()
+                    )
+                })
+                .then_some(())?;
                 let (model, tp) = (&context.model.name, parallelism.tp);
                 match polynomial::published(set, &gpu.name, model, tp) {
                     Ok(published) => {
@@ -235,10 +277,9 @@ impl Builder<'_> {
     fn roofline(
         &mut self,
         context: &PoolContext<'_>,
-        path: &str,
+        (path, pool_path): (&str, &str),
         figures: &RooflineLatency,
-        gpu: &GpuSpec,
-        parallelism: Parallelism,
+        machine: Machine<'_>,
     ) -> Option<Model> {
         let stated = Efficiency::default();
         let seconds =
@@ -253,15 +294,21 @@ impl Builder<'_> {
             kernel_seconds: seconds(figures.kernel_time, stated.kernel_seconds),
             collective_seconds: seconds(figures.collective_time, stated.collective_seconds),
         };
-        let overhead = Overhead {
-            step: figures
-                .step_overhead
-                .map_or(SimDuration::ZERO, |span| span.0),
-            ..Overhead::NONE
-        };
-        let kernels = Datasheet::new(gpu.clone(), efficiency);
+        let overhead = self.overhead(
+            context,
+            pool_path,
+            figures.step_overhead,
+            figures.step_overhead_per_sequence,
+        );
+        let kernels = Datasheet::new(machine.gpu.clone(), efficiency);
         let model = kernels.and_then(|kernels| {
-            Composed::new(context.model, kernels, parallelism, Formats::BF16, overhead)
+            Composed::new(
+                context.model,
+                kernels,
+                machine.parallelism,
+                machine.formats,
+                overhead,
+            )
         });
         match model {
             Ok(model) => Some(Arc::new(model)),

@@ -2,16 +2,23 @@
 
 mod arrivals;
 mod calibrated;
+mod formats;
 mod kv;
 mod latency;
+mod multiplex;
+mod network;
 mod pool;
 mod queue;
+mod router;
+mod staging;
 mod system;
 mod topology;
 mod transfer;
 mod workload;
 
 pub(super) use calibrated::ModelCache;
+pub(super) use formats::formats;
+pub(super) use router::FALLBACK;
 pub(super) use workload::{TraceCache, resolve as resolve_path};
 
 use super::document::Document;
@@ -34,6 +41,8 @@ pub(super) struct Builder<'d> {
     pub(super) facts: Vec<(String, String)>,
     /// The kind of step-time model of each pool, by pool path.
     pub(super) step_times: Vec<(String, StepTimes)>,
+    /// Share of the time of typical steps inside measured ranges, by pool path.
+    pub(super) measured: Vec<(String, f64)>,
     /// Step-time models made for earlier pools and points.
     pub(super) models: ModelCache,
 }
@@ -48,6 +57,7 @@ impl<'d> Builder<'d> {
             notes: Vec::new(),
             facts: Vec::new(),
             step_times: Vec::new(),
+            measured: Vec::new(),
             models: ModelCache::default(),
         }
     }
@@ -58,6 +68,7 @@ impl<'d> Builder<'d> {
         let slo = self.slo();
         let workload = self.workload(traces);
         self.check_warmup();
+        self.check_output();
         let systems = self.systems();
         if let (Some(workload), Some(systems)) = (&workload, &systems) {
             self.check_lengths(workload, systems);
@@ -112,6 +123,19 @@ impl<'d> Builder<'d> {
         }
     }
 
+    /// A list over requests cannot be written without their records.
+    fn check_output(&mut self) {
+        let output = self.output();
+        self.require(
+            output.requests || !output.vllm_bench,
+            "output.vllm_bench",
+            || {
+                "lists every request, which `requests: false` does not keep; remove one of them"
+                    .to_owned()
+            },
+        );
+    }
+
     fn slo(&mut self) -> Option<Slo> {
         let slo = self.scenario.slo.as_ref()?;
         let limits = [slo.ttft, slo.tpot, slo.e2e];
@@ -163,6 +187,7 @@ impl<'d> Builder<'d> {
         OutputChoice {
             requests: output.requests.unwrap_or(true),
             charts: output.charts.unwrap_or(true),
+            vllm_bench: output.vllm_bench.unwrap_or(false),
         }
     }
 }

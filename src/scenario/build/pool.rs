@@ -2,9 +2,9 @@
 
 use crate::cluster::{KvSpec, PoolSpec, Preemption, QueueRule, Role, StepLimits};
 use crate::hardware::{self, GpuSpec};
-use crate::model::{
-    KvDtype, MemoryPlan, ModelSpec, Parallelism, WeightDtype, activation_estimate, kv_capacity,
-};
+use crate::latency::compose::Formats;
+use crate::latency::share::SmSplit;
+use crate::model::{MemoryPlan, ModelSpec, Parallelism, activation_estimate, kv_capacity};
 use crate::policy::batch::BatchRule;
 use crate::scenario::engine::Engine;
 use crate::scenario::schema::{BatchKind, KvBlocks, Limit, Policy, Pool, System, Tuning};
@@ -12,6 +12,7 @@ use crate::scenario::warning::StepTimes;
 
 use super::Builder;
 use super::kv::reserve;
+use super::multiplex;
 
 /// Steps beyond this many tokens do not ask for more workspace: engines run them in pieces.
 const MAX_ACTIVATION_TOKENS: u32 = 16384;
@@ -29,6 +30,16 @@ pub(super) struct PoolContext<'s> {
     pub(super) path: &'s str,
     pub(super) system: &'s System,
     pub(super) queue: &'s QueueRule,
+    /// How prompts and decodes share the GPUs, if they do.
+    pub(super) split: Option<&'s SmSplit>,
+}
+
+/// What an instance of a pool runs on, and in which number formats.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'g> {
+    pub(super) gpu: &'g GpuSpec,
+    pub(super) parallelism: Parallelism,
+    pub(super) formats: Formats,
 }
 
 impl Builder<'_> {
@@ -67,28 +78,50 @@ impl Builder<'_> {
         if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
             self.wrong(&path, error.to_string());
         }
+        self.check_streams(context, &path, pool);
         let tuning = pool.tuning().or(context.tuning);
         let batch = batch_rule(context.system, pool, role);
-        let chunked = batch == BatchRule::DecodeFirst;
+        let chunked = matches!(
+            batch,
+            BatchRule::DecodeFirst | BatchRule::SharedSm { chunks: true }
+        );
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
-        let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
-        let kv = KvSpec {
-            preemption,
-            ..self.kv(context, &path, pool, &tuning, &gpu, limits)?
+        let machine = Machine {
+            gpu: &gpu,
+            parallelism,
+            formats: self.formats(context, &path, pool, &gpu)?,
         };
-        let latency = self.latency(context, &path, pool, &gpu, parallelism)?;
+        let preemption = self.preemption(context, &path, role, pool, &tuning, &gpu);
+        let mut kv = KvSpec {
+            preemption,
+            // What travels to a decode instance stays there only where that is asked for.
+            prefix_cache: if role == Role::Decode {
+                pool.prefix_cache == Some(true)
+            } else {
+                tuning.prefix_cache.unwrap_or(false)
+            },
+            ..self.kv(context, &path, pool, &tuning, machine, limits)?
+        };
+        kv.cpu_cache = self.cpu_cache(context, &path, pool, &tuning, &gpu, &kv);
+        let bill = self.bill(&path, pool, &gpu);
+        let latency = self.latency(context, &path, pool, machine)?;
         if matches!(self.step_times.last(), Some((_, StepTimes::Calibrated))) {
             self.measured_fact(&path, role, pp, latency.as_ref());
         }
+        let multiplex = context
+            .split
+            .map(|split| self.streams(&path, split, &latency));
         Some(PoolSpec {
             name: name.to_owned(),
             role,
             instances: pool.instances,
             gpu: gpu.name,
+            bill,
             tp,
             pp,
             latency,
+            multiplex,
             batch,
             queue: context.queue.clone(),
             limits,
@@ -171,7 +204,7 @@ impl Builder<'_> {
         path: &str,
         pool: &Pool,
         tuning: &Tuning,
-        gpu: &GpuSpec,
+        machine: Machine<'_>,
         limits: StepLimits,
     ) -> Option<KvSpec> {
         let before = self.problems.len();
@@ -197,7 +230,7 @@ impl Builder<'_> {
         if self.problems.len() > before {
             return None;
         }
-        let blocks = self.blocks(context, path, pool, tuning, gpu, limits)?;
+        let blocks = self.blocks(context, path, pool, tuning, machine, limits)?;
         self.facts.push((
             path.to_owned(),
             match blocks {
@@ -215,10 +248,11 @@ impl Builder<'_> {
             block_tokens,
             blocks,
             watermark_blocks,
-            bytes_per_token: context.model.kv_bytes_per_token(KvDtype::Bf16),
+            bytes_per_token: context.model.kv_bytes_per_token(machine.formats.kv),
             reserve: reserve(tuning),
             preemption: Preemption::Recompute,
-            prefix_cache: tuning.prefix_cache.unwrap_or(false),
+            prefix_cache: false,
+            cpu_cache: None,
         })
     }
 
@@ -229,7 +263,7 @@ impl Builder<'_> {
         path: &str,
         pool: &Pool,
         tuning: &Tuning,
-        gpu: &GpuSpec,
+        machine: Machine<'_>,
         limits: StepLimits,
     ) -> Option<Option<u64>> {
         match tuning.kv_blocks.unwrap_or(KvBlocks::Fit) {
@@ -242,16 +276,24 @@ impl Builder<'_> {
                 .then_some(Some(blocks))
             }
             KvBlocks::Fit => {
-                let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+                let Machine {
+                    gpu,
+                    parallelism,
+                    formats,
+                } = machine;
                 let step_tokens = limits.max_step_tokens.min(MAX_ACTIVATION_TOKENS);
                 let plan = MemoryPlan {
                     memory_bytes: gpu.memory_bytes,
                     fraction: tuning.memory_fraction.unwrap_or(1.0),
-                    activation_bytes: activation_estimate(context.model, tp, step_tokens),
-                    weights: WeightDtype::Bf16,
-                    kv: KvDtype::Bf16,
+                    activation_bytes: activation_estimate(
+                        context.model,
+                        parallelism.tp,
+                        step_tokens,
+                    ),
+                    weights: formats.weights,
+                    kv: formats.kv,
                 };
-                let tokens = match kv_capacity(context.model, Parallelism::new(tp, pp), &plan) {
+                let tokens = match kv_capacity(context.model, parallelism, &plan) {
                     Ok(fit) => fit.tokens,
                     Err(error) => {
                         self.wrong(path, format!("{error} ({})", gpu.name));
@@ -271,12 +313,17 @@ impl Builder<'_> {
 
 /// How the steps of a pool are formed: as it says itself, else as the policy has it.
 fn batch_rule(system: &System, pool: &Pool, role: Role) -> BatchRule {
+    if system.policy == Policy::Multiplexed {
+        let chunks = multiplex::chunks(system, pool);
+        return BatchRule::SharedSm { chunks };
+    }
     match pool.batch {
         Some(BatchKind::PrefillFirst) => return BatchRule::PrefillFirst,
         Some(BatchKind::DecodeFirst) => return BatchRule::DecodeFirst,
         Some(BatchKind::Mixed) => return BatchRule::Mixed,
         Some(BatchKind::RunToCompletion) => return BatchRule::RunToCompletion,
-        None => {}
+        // The latter is refused elsewhere.
+        None | Some(BatchKind::SharedSm) => {}
     }
     match (role, system.policy) {
         (Role::Both, Policy::Chunked) => BatchRule::DecodeFirst,

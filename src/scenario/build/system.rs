@@ -1,27 +1,13 @@
 //! Systems: policy presets as pools, routers and a hand-off.
 
 use crate::cluster::{FirstToken, PoolSpec, Role, SystemSpec};
-use crate::policy::router::RouterRule;
 use crate::scenario::defaults;
 use crate::scenario::engine::{self, Engine};
 use crate::scenario::problem::did_you_mean;
-use crate::scenario::schema::{self, Policy, Pool, System, WordOr};
+use crate::scenario::schema::{self, Policy, Pool, System};
 
 use super::Builder;
 use super::pool::PoolContext;
-
-/// Router rules by the word in a scenario.
-const ROUTERS: [(&str, RouterRule); 9] = [
-    ("round_robin", RouterRule::RoundRobin),
-    ("least_tokens", RouterRule::LeastTokens),
-    ("least_queued", RouterRule::LeastQueued),
-    ("least_requests", RouterRule::LeastRequests),
-    ("least_prompt_tokens", RouterRule::LeastPromptTokens),
-    ("least_kv", RouterRule::LeastKv),
-    ("power_of_two", RouterRule::PowerOfTwo),
-    ("random", RouterRule::Random),
-    ("prefix_aware", RouterRule::PrefixAware),
-];
 
 impl Builder<'_> {
     /// Builds every system; `None` when one cannot be.
@@ -54,6 +40,8 @@ impl Builder<'_> {
         let queue = self.queue(&path, system);
         let reservation = self.reservation(&path, system);
         let skip = self.skip_prefill(&path, system);
+        let split = self.split(&path, system);
+        self.same_kv_format(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;
@@ -65,6 +53,7 @@ impl Builder<'_> {
                     path: &path,
                     system,
                     queue,
+                    split: split.as_ref(),
                 };
                 self.pool(&context, key, pool_name, role, pool, gpu)
             });
@@ -137,6 +126,7 @@ impl Builder<'_> {
             Policy::Static => ("static", &[("pool", "static", Role::Both)]),
             Policy::Colocated => ("colocated", &[("pool", "colocated", Role::Both)]),
             Policy::Chunked => ("chunked", &[("pool", "chunked", Role::Both)]),
+            Policy::Multiplexed => ("multiplexed", &[("pool", "multiplexed", Role::Both)]),
             Policy::Disaggregated => (
                 "disaggregated",
                 &[
@@ -162,49 +152,5 @@ impl Builder<'_> {
             });
         }
         (found.len() == wanted.len()).then_some(found)
-    }
-
-    fn routers(&mut self, path: &str, system: &System) -> (Option<RouterRule>, Option<RouterRule>) {
-        let path = format!("{path}.router");
-        let disaggregated = system.policy == Policy::Disaggregated;
-        match &system.router {
-            Some(WordOr::Word(word)) => {
-                let rule = self.router(&path, word);
-                (rule, rule)
-            }
-            Some(WordOr::Map(pair)) => {
-                if !disaggregated && pair.decode.is_some() {
-                    self.wrong(
-                        &format!("{path}.decode"),
-                        "is for disaggregated systems only; remove it",
-                    );
-                }
-                let mut phase = |key: &str, word: &Option<String>| match word {
-                    Some(word) => self.router(&format!("{path}.{key}"), word),
-                    None => Some(RouterRule::LeastTokens),
-                };
-                (
-                    phase("prefill", &pair.prefill),
-                    phase("decode", &pair.decode),
-                )
-            }
-            None => (Some(RouterRule::LeastTokens), Some(RouterRule::LeastTokens)),
-        }
-    }
-
-    fn router(&mut self, path: &str, word: &str) -> Option<RouterRule> {
-        let found = ROUTERS
-            .iter()
-            .find(|(name, _)| *name == word)
-            .map(|(_, rule)| *rule);
-        self.require(found.is_some(), path, || {
-            let names = ROUTERS.map(|(name, _)| name);
-            format!(
-                "unknown router `{word}`{} (allowed: {})",
-                did_you_mean(word, names),
-                names.join(", ")
-            )
-        });
-        found
     }
 }

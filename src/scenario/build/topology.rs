@@ -3,7 +3,9 @@
 use crate::net::{Place, Topology};
 
 /// The equal instances of a pool, as a network sees them.
-pub(super) struct Placed {
+pub(super) struct Placed<'s> {
+    /// The group of nodes it stands on.
+    pub(super) group: Option<&'s str>,
     pub(super) instances: u32,
     /// GPUs of an instance.
     pub(super) gpus: u32,
@@ -11,40 +13,68 @@ pub(super) struct Placed {
     pub(super) network: f64,
     /// Rate of an instance towards its own node.
     pub(super) inside: f64,
+    /// Rate of its copies to and from host memory, if every transfer takes that way.
+    pub(super) host: Option<f64>,
+}
+
+/// The node that is being filled in a group of nodes.
+struct Filling<'s> {
+    group: Option<&'s str>,
+    node: u32,
+    free: u32,
+    cards: [u32; 2],
 }
 
 /// Puts the instances of `pools` on nodes of `per_node` GPUs, each on the first node with room after the one before; `None`: each on a
-/// node of its own, as is an instance larger than a node. `shared`: the rate of all network cards of a node together.
-pub(super) fn topology(pools: &[Placed], per_node: Option<u32>, shared: Option<f64>) -> Topology {
+/// node of its own, as is an instance larger than a node. Groups have nodes of their own. `shared`: the rate of all network cards of a node together.
+pub(super) fn topology(
+    pools: &[Placed<'_>],
+    per_node: Option<u32>,
+    shared: Option<f64>,
+) -> Topology {
     let (mut ports, mut places) = (Vec::new(), Vec::new());
     let mut pair = |rate: f64| {
         let first = u32::try_from(ports.len()).expect("a few ports per instance");
         ports.extend([rate, rate]);
         [first, first + 1]
     };
-    let (mut node, mut free, mut cards) = (0, 0, [0, 1]);
+    let mut nodes = 0;
+    let mut groups: Vec<Filling<'_>> = Vec::new();
     for pool in pools {
+        let at = groups.iter().position(|known| known.group == pool.group);
+        let at = at.unwrap_or_else(|| {
+            groups.push(Filling {
+                group: pool.group,
+                node: 0,
+                free: 0,
+                cards: [0, 1],
+            });
+            groups.len() - 1
+        });
+        let filling = &mut groups[at];
         for _ in 0..pool.instances {
-            if pool.gpus > free {
-                node += 1;
-                free = per_node.unwrap_or(pool.gpus).max(pool.gpus);
+            if pool.gpus > filling.free {
+                nodes += 1;
+                filling.node = nodes;
+                filling.free = per_node.unwrap_or(pool.gpus).max(pool.gpus);
                 if let Some(rate) = shared {
                     let nodes = pool.gpus.div_ceil(per_node.unwrap_or(pool.gpus).max(1));
-                    cards = pair(rate * f64::from(nodes.max(1)));
+                    filling.cards = pair(rate * f64::from(nodes.max(1)));
                 }
             }
-            free -= pool.gpus;
+            filling.free -= pool.gpus;
             if per_node.is_none_or(|gpus| pool.gpus > gpus) {
-                free = 0;
+                filling.free = 0;
             }
             places.push(Place {
-                node,
+                node: filling.node,
                 inside: pair(pool.inside),
                 network: if shared.is_some() {
-                    cards
+                    filling.cards
                 } else {
                     pair(pool.network)
                 },
+                host: pool.host.map(&mut pair),
             });
         }
     }
@@ -59,16 +89,18 @@ pub(super) fn topology(pools: &[Placed], per_node: Option<u32>, shared: Option<f
 mod tests {
     use super::*;
 
-    fn pool(instances: u32, gpus: u32) -> Placed {
+    fn pool(instances: u32, gpus: u32) -> Placed<'static> {
         Placed {
+            group: None,
             instances,
             gpus,
             network: 1.0,
             inside: 9.0,
+            host: None,
         }
     }
 
-    fn nodes(pools: &[Placed], per_node: Option<u32>) -> Vec<u32> {
+    fn nodes(pools: &[Placed<'_>], per_node: Option<u32>) -> Vec<u32> {
         let made = topology(pools, per_node, None);
         made.places.iter().map(|place| place.node).collect()
     }
@@ -87,5 +119,14 @@ mod tests {
         let [a, b, c] = [0, 1, 2].map(|i| made.places[i].network);
         assert!(a == b && b != c);
         assert!((made.ports[a[0] as usize] - 50.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn groups_have_nodes_of_their_own() {
+        let of = |group| Placed {
+            group: Some(group),
+            ..pool(1, 2)
+        };
+        assert_eq!(nodes(&[of("a"), of("b"), of("a")], Some(8)), [1, 2, 1]);
     }
 }

@@ -1,23 +1,22 @@
 //! How KV caches travel.
 
-use crate::cluster::{Overlap, Sharing, TransferSpec};
+use crate::cluster::{Overlap, TransferMode, TransferSpec};
 use crate::hardware::{self, GpuSpec, Link, LinkKind};
-use crate::model::ModelSpec;
-use crate::net::Topology;
-use crate::scenario::schema::{self, Contention, Policy, Pool, System, Transfer, WordOr};
+use crate::model::{Attention, ModelSpec};
+use crate::scenario::schema::{self, Policy, Pool, System, Transfer, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
-use super::topology::{Placed, topology};
+use super::staging::Staged;
 
 /// No time at all: the hand-off of systems without one, and of `link: none`.
 const INSTANT: TransferSpec = TransferSpec::link(SimDuration::ZERO, f64::INFINITY);
 
 /// What a link gives each instance: its fixed time and its rate out of prefill and into decode instances.
-struct Rates {
-    base: SimDuration,
-    out: f64,
-    into: f64,
+pub(super) struct Rates {
+    pub(super) base: SimDuration,
+    pub(super) out: f64,
+    pub(super) into: f64,
 }
 
 impl Builder<'_> {
@@ -37,6 +36,7 @@ impl Builder<'_> {
                 &format!("{path}.first_token"),
                 || only.to_owned(),
             );
+            self.groups(path, system, None);
             return Some(INSTANT);
         }
         let Some(transfer) = &system.transfer else {
@@ -45,14 +45,24 @@ impl Builder<'_> {
         };
         let rates = self.rates(&format!("{key}.link"), &transfer.link, system);
         let overlap = self.overlap(&key, transfer, system, model);
-        let sharing = self.sharing(&key, transfer, system, rates.as_ref());
-        let (rates, model) = (rates?, model?);
+        let staged = self.staging(&key, transfer, system);
+        self.groups(path, system, Some(transfer));
+        let sharing = self.sharing(&key, transfer, system, rates.as_ref(), staged.as_ref());
+        let (rates, model, staged) = (rates?, model?, staged?);
         let per_block = transfer.descriptor_time.map_or(0, |span| span.0.as_ps());
+        let mut bytes_per_sec = rates.out.min(rates.into);
+        if let Staged::Pipelined { out, into } = staged {
+            bytes_per_sec = bytes_per_sec.min(out).min(into);
+        }
+        let mode = mode(transfer);
+        let descriptors = descriptors(system, model, mode);
         Some(TransferSpec {
             base: rates.base,
-            per_block: SimDuration::from_ps(per_block.saturating_mul(descriptors(system, model))),
-            bytes_per_sec: rates.out.min(rates.into),
+            per_block: SimDuration::from_ps(per_block.saturating_mul(descriptors)),
+            bytes_per_sec,
             overlap,
+            mode,
+            staging: staged.whole(),
             sharing: sharing?,
         })
     }
@@ -128,112 +138,43 @@ impl Builder<'_> {
         self.require(early, &key, || {
             "needs decode blocks before the prompt is done; write `reservation: early` for the system, too".to_owned()
         });
-        let alone = transfer.contention != Some(Contention::Fair);
-        self.require(alone, &key, || {
-            "is modelled on a link of the prefill instance's own only; write `contention: none`"
+        self.require(mode(transfer) == TransferMode::Push, &key, || {
+            "has nothing to send early with `mode: pull`: the decode instance fetches when the prompt is done; write `mode: push`, or \
+             `overlap: none`"
+                .to_owned()
+        });
+        let whole = matches!(&transfer.staging, Some(WordOr::Map(keys)) if keys.copy == Some(schema::Copying::Whole));
+        self.require(!whole, &key, || {
+            "has nothing to send early with `staging: {copy: whole}`, which copies a KV cache to host memory when its prompt is done; write \
+             `copy: pipelined`, or `overlap: none`"
                 .to_owned()
         });
         overlap
     }
+}
 
-    /// The network that transfers share; `Some(None)` for none.
-    fn sharing(
-        &mut self,
-        key: &str,
-        transfer: &Transfer,
-        system: &System,
-        rates: Option<&Rates>,
-    ) -> Option<Option<Sharing>> {
-        if transfer.contention != Some(Contention::Fair) {
-            for (name, there) in [
-                ("in_flight", transfer.in_flight.is_some()),
-                ("most_per_transfer", transfer.most_per_transfer.is_some()),
-                ("node", transfer.node.is_some()),
-            ] {
-                self.require(!there, &format!("{key}.{name}"), || {
-                    "is for `contention: fair` only; write that, too, or remove it".to_owned()
-                });
-            }
-            return Some(None);
-        }
-        let in_flight = transfer.in_flight.unwrap_or(1);
-        self.require(in_flight > 0, &format!("{key}.in_flight"), || {
-            "is 0, so that nothing would ever travel; expected a whole number of at least 1"
-                .to_owned()
-        });
-        let (prefill, decode) = (system.prefill.as_ref()?, system.decode.as_ref()?);
-        let rates = rates?;
-        let mut placed = |pool: &Pool, network: f64| -> Option<Placed> {
-            Some(Placed {
-                instances: pool.instances,
-                gpus: gpus(pool),
-                network,
-                inside: self.inside(key, transfer, pool)?,
-            })
-        };
-        let pools = [placed(prefill, rates.out)?, placed(decode, rates.into)?];
-        let node = transfer.node.as_ref();
-        if let Some(node) = node {
-            self.require(node.gpus > 0, &format!("{key}.node.gpus"), || {
-                "is 0, expected the GPUs of a node, such as 8".to_owned()
-            });
-            let some = node.bandwidth.is_none_or(|bandwidth| bandwidth.0 > 0.0);
-            self.require(some, &format!("{key}.node.bandwidth"), || {
-                "is zero; write what all network cards of a node carry, such as `400 Gbps`"
-                    .to_owned()
-            });
-        }
-        let per_node = node.map_or(1, |node| node.gpus.max(1));
-        let shared = node.and_then(|node| node.bandwidth).map(|rate| rate.0);
-        let most = transfer
-            .most_per_transfer
-            .map_or(f64::INFINITY, |rate| rate.0);
-        self.require(most > 0.0, &format!("{key}.most_per_transfer"), || {
-            "is zero, so that nothing would ever arrive; write a bandwidth such as `100 Gbps`"
-                .to_owned()
-        });
-        Some(Some(Sharing {
-            topology: Topology {
-                most_per_transfer: most,
-                ..topology(&pools, node.map(|_| per_node), shared)
-            },
-            in_flight,
-        }))
-    }
-
-    /// The rate of an instance towards others on its node.
-    fn inside(&mut self, key: &str, transfer: &Transfer, pool: &Pool) -> Option<f64> {
-        let Some(node) = &transfer.node else {
-            return Some(f64::INFINITY);
-        };
-        let key = format!("{key}.node.inside");
-        let gpu = gpu(pool)?;
-        let rate = match node.inside.as_deref() {
-            None => gpu.intra_node_bandwidth(),
-            Some(word) => {
-                LinkKind::from_name(word)
-                    .and_then(|kind| Link::between(kind, &gpu, &gpu, None))
-                    .map_err(|error| self.wrong(&key, error.to_string()))
-                    .ok()?
-                    .bytes_per_sec
-            }
-        };
-        Some(rate * f64::from(gpus(pool)))
+/// Who posts.
+pub(super) fn mode(transfer: &Transfer) -> TransferMode {
+    match transfer.mode {
+        Some(schema::TransferMode::Pull) => TransferMode::Pull,
+        Some(schema::TransferMode::Push) | None => TransferMode::Push,
     }
 }
 
-fn gpu(pool: &Pool) -> Option<GpuSpec> {
+/// The GPU of a pool; unknown ones are reported with the pool.
+pub(super) fn gpu(pool: &Pool) -> Option<GpuSpec> {
     hardware::gpu(&pool.gpu).ok()
 }
 
 /// GPUs of an instance.
-fn gpus(pool: &Pool) -> u32 {
+pub(super) fn gpus(pool: &Pool) -> u32 {
     pool.tp.unwrap_or(1).saturating_mul(pool.pp.unwrap_or(1))
 }
 
-/// Descriptors that each rank of an instance posts for a KV block: one for keys and one for values of each of its layers, times the
-/// ranks on the other side that its heads are split among when the tensor-parallel degrees differ. Ranks post side by side.
-fn descriptors(system: &System, model: &ModelSpec) -> u64 {
+/// Descriptors that each rank of the instance which posts a transfer posts for a KV block: one for keys and one for values (one for
+/// both where they are one latent) of each of its layers, times the ranks on the other side that its heads are split among when the
+/// tensor-parallel degrees differ. Ranks post side by side.
+fn descriptors(system: &System, model: &ModelSpec, mode: TransferMode) -> u64 {
     let (Some(prefill), Some(decode)) = (&system.prefill, &system.decode) else {
         return 0;
     };
@@ -241,7 +182,15 @@ fn descriptors(system: &System, model: &ModelSpec) -> u64 {
         prefill.tp.unwrap_or(1).max(1),
         decode.tp.unwrap_or(1).max(1),
     );
+    let poster = match mode {
+        TransferMode::Push => prefill,
+        TransferMode::Pull => decode,
+    };
+    let tensors = match model.attention {
+        Attention::Grouped(_) => 2,
+        Attention::Latent(_) => 1,
+    };
     let fan_out = a.max(b).div_ceil(a.min(b));
-    let layers = model.layers.div_ceil(prefill.pp.unwrap_or(1).max(1));
-    2 * u64::from(layers) * u64::from(fan_out)
+    let layers = model.layers.div_ceil(poster.pp.unwrap_or(1).max(1));
+    tensors * u64::from(layers) * u64::from(fan_out)
 }

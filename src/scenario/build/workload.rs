@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cluster::{Role, SystemSpec};
+use crate::cluster::SystemSpec;
 use crate::scenario::problem::{Problem, did_you_mean};
 use crate::scenario::schema::{self, Limit, WordOr};
 use crate::units::SimDuration;
@@ -32,10 +32,17 @@ impl Builder<'_> {
             );
             return None;
         };
-        match &workload.trace {
+        let open = match &workload.trace {
             Some(path) => self.recorded(workload, path, traces),
             None => self.generated(workload, traces),
-        }
+        }?;
+        let Some(concurrency) = workload.concurrency else {
+            return Some(open);
+        };
+        let paced = !self.is_closed(workload);
+        open.closed(concurrency, paced)
+            .map_err(|error| self.workload_problem(&error))
+            .ok()
     }
 
     fn generated(
@@ -131,7 +138,9 @@ impl Builder<'_> {
             .nearest
             .as_ref()
             .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-        let message = format!("is {}, expected {}{near}", error.seen, error.allowed);
+        // Some texts end in the comma of the longer sentence they are written for.
+        let allowed = error.allowed.trim_end_matches(',');
+        let message = format!("is {}, expected {allowed}{near}", error.seen);
         self.wrong(&format!("workload.{}", error.key), message);
     }
 
@@ -143,7 +152,10 @@ impl Builder<'_> {
     ) -> Option<Workload> {
         for (key, there) in [
             ("lengths", workload.lengths.is_some()),
-            ("arrivals", workload.arrivals.is_some()),
+            (
+                "arrivals",
+                workload.arrivals.is_some() && !self.is_closed(workload),
+            ),
             ("requests", workload.requests.is_some()),
             ("duration", workload.duration.is_some()),
         ] {
@@ -304,8 +316,10 @@ impl Builder<'_> {
             .and_then(|seeds| seeds.0.first().copied())
             .unwrap_or(1);
         let sample: Vec<RequestSpec> = workload.stream(seed).take(LENGTH_CHECK).collect();
+        self.check_routers(workload, &sample, systems);
         let prompt_block = workload.prefixes().map(|prefixes| prefixes.block_tokens());
         for system in systems {
+            let returning = system.returns_to_prefill();
             for pool in &system.pools {
                 if let Some(tokens) = prompt_block
                     && pool.kv.prefix_cache
@@ -317,25 +331,27 @@ impl Builder<'_> {
                 let Some(blocks) = pool.kv.blocks else {
                     continue;
                 };
-                let tokens = blocks.saturating_mul(u64::from(pool.kv.block_tokens));
-                let needs = |request: &RequestSpec| match pool.role {
-                    Role::Prefill => u64::from(request.input_tokens),
-                    Role::Both | Role::Decode => {
-                        u64::from(request.input_tokens) + u64::from(request.output_tokens)
-                    }
+                let needs = |request: &RequestSpec| {
+                    pool.kv.blocks_at_longest(pool.role, request, returning)
                 };
                 let too_long = sample
                     .iter()
-                    .filter(|request| needs(request) > tokens)
+                    .filter(|request| needs(request) > blocks)
                     .count();
                 let longest = sample.iter().map(needs).max().unwrap_or(0);
+                let bytes = pool.kv.bytes_per_token * u64::from(pool.kv.block_tokens);
+                let gib = |blocks: u64| (blocks * bytes) as f64 / f64::from(1 << 30);
                 let what = format!(
-                    "an instance of pool `{}` of `{}` holds {tokens} KV tokens ({} blocks of {}), the longest request needs {longest}",
-                    pool.name, system.name, blocks, pool.kv.block_tokens
+                    "an instance of pool `{}` of `{}` has {blocks} KV blocks of {} tokens ({:.2} GiB), the longest request needs {longest} ({:.2} GiB)",
+                    pool.name,
+                    system.name,
+                    pool.kv.block_tokens,
+                    gib(blocks),
+                    gib(longest)
                 );
                 if too_long > 0 && too_long == sample.len() {
                     let key = format!("systems.{}", system.name);
-                    self.wrong(&key, format!("no request fits: {what}; use more or larger GPUs (tp, pp), a larger `memory_fraction`, or shorter requests"));
+                    self.wrong(&key, format!("no request fits: {what}; {longest} blocks would hold any: use more or larger GPUs (tp, pp), a larger `memory_fraction` or `kv_blocks`, or shorter requests"));
                 } else if too_long > 0 {
                     self.notes.push(format!(
                         "{too_long} of {} requests will be rejected: {what}",

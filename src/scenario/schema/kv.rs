@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::value::{Bandwidth, Size};
+
 /// How many KV blocks a sequence is given where it decodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,6 +30,28 @@ pub enum Preemption {
     ReturnToPrefill,
 }
 
+/// Host memory for what the prefix cache drops, per instance.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CpuCache {
+    /// How much, in bytes.
+    pub size: Option<Size>,
+    /// How much, in KV blocks.
+    pub blocks: Option<u64>,
+    /// Rate at which an instance loads from it.
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// When the decode instance is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DecodeChoice {
+    /// When the request comes.
+    Arrival,
+    /// When its prompt is done.
+    Handoff,
+}
+
 /// When decode blocks are reserved, when the KV cache travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -44,6 +68,8 @@ pub enum Reservation {
 pub struct SkipPrefill {
     /// Those of fewer tokens.
     pub below: Option<u32>,
+    /// Those of which fewer tokens are missing in the prefix cache of their decode instance.
+    pub uncached_below: Option<u32>,
     /// All, while so many prompts are on the prefill instance that the router would take.
     pub at_queue: Option<u64>,
 }

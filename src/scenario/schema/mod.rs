@@ -4,20 +4,31 @@
 //! `defaults` and checked by `build`. Unknown keys are refused. `docs/scenario.md`
 //! describes each key for people.
 
+mod dtype;
 mod kv;
+mod multiplex;
 mod queue;
+mod router;
 mod system;
+mod transfer;
 mod value;
 mod workload;
 
-pub use kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+pub use dtype::{KvFormat, Weights};
+pub use kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
+pub use multiplex::{IdleSms, Multiplex};
 pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use router::{Affinity, Penalty, RouterKind, RouterPair};
 pub use system::{
-    BatchKind, CalibratedLatency, Contention, FirstToken, FixedLatency, LatencyKind, Link,
-    LinkSpeed, Node, Overlap, Policy, PolynomialLatency, Pool, RooflineLatency, RouterPair, System,
-    Transfer, Tuning,
+    BatchKind, CalibratedLatency, FirstToken, FixedLatency, LatencyKind, Policy, PolynomialLatency,
+    Pool, RooflineLatency, System, Tuning,
 };
-pub use value::{Bandwidth, Horizon, KvBlocks, Limit, Rate, Seeds, Span, Warmup, WordOr};
+pub use transfer::{
+    Contention, Copying, Link, LinkSpeed, Node, Overlap, Staging, Transfer, TransferMode,
+};
+pub use value::{
+    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Rate, Seeds, Size, Span, Warmup, WordOr,
+};
 pub use workload::{
     ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
     TimeWindow, Workload,
@@ -43,6 +54,10 @@ pub struct Scenario {
     pub model: Option<String>,
     /// Engine preset: defaults of the keys that tune a system.
     pub engine: Option<String>,
+    /// Format of the weights of every system that names none.
+    pub weight_dtype: Option<Weights>,
+    /// Format of the KV cache of every system that names none.
+    pub kv_dtype: Option<KvFormat>,
     /// Step-time model of every system that names none.
     pub latency: Option<WordOr<LatencyKind>>,
     /// The latency promise.
@@ -111,6 +126,8 @@ pub struct Output {
     pub requests: Option<bool>,
     /// PNG charts.
     pub charts: Option<bool>,
+    /// Results as `vllm bench serve --save-detailed` writes them.
+    pub vllm_bench: Option<bool>,
 }
 
 /// Reads a tree as a scenario; on error, the key path and the message.

@@ -2,8 +2,12 @@
 
 use serde::Deserialize;
 
-use super::kv::{KvReserve, Preemption, Reservation, SkipPrefill};
+use super::dtype::{KvFormat, Weights};
+use super::kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
+use super::multiplex::Multiplex;
 use super::queue::{LongPrompts, QueueKind};
+use super::router::RouterPair;
+use super::transfer::Transfer;
 use super::value::{Bandwidth, KvBlocks, Limit, Span, WordOr};
 use crate::latency::polynomial::{DecodeTerms, Terms};
 
@@ -19,6 +23,8 @@ pub enum Policy {
     Chunked,
     /// Prefill and decode on pools of their own.
     Disaggregated,
+    /// Prefill and decode at the same time on the same GPUs, each on part of the SMs.
+    Multiplexed,
 }
 
 /// How the steps of a pool are formed.
@@ -33,6 +39,8 @@ pub enum BatchKind {
     Mixed,
     /// A batch ends before the next one starts.
     RunToCompletion,
+    /// Prompts and decodes at the same time.
+    SharedSm,
 }
 
 /// Who emits the first output token of a request whose KV cache travels.
@@ -82,6 +90,12 @@ macro_rules! tuned {
             pub swap_bandwidth: Option<Bandwidth>,
             /// Whether prompt blocks stay cached for prompts that start alike.
             pub prefix_cache: Option<bool>,
+            /// Format of the weights of the linear layers.
+            pub weight_dtype: Option<Weights>,
+            /// Format of the KV cache.
+            pub kv_dtype: Option<KvFormat>,
+            /// Host memory for what the prefix cache drops.
+            pub cpu_cache: Option<CpuCache>,
         }
 
         impl $name {
@@ -103,6 +117,9 @@ macro_rules! tuned {
                     preemption: self.preemption,
                     swap_bandwidth: self.swap_bandwidth,
                     prefix_cache: self.prefix_cache,
+                    weight_dtype: self.weight_dtype,
+                    kv_dtype: self.kv_dtype,
+                    cpu_cache: self.cpu_cache,
                 }
             }
         }
@@ -120,18 +137,22 @@ tuned! {
         pub engine: Option<String>,
         /// Step-time model of pools that name none.
         pub latency: Option<WordOr<LatencyKind>>,
-        /// The instances of a colocated or chunked system.
+        /// The instances of a system whose instances do both.
         pub pool: Option<Pool>,
         /// The prefill instances of a disaggregated system.
         pub prefill: Option<Pool>,
         /// The decode instances of a disaggregated system.
         pub decode: Option<Pool>,
+        /// How prompts and decodes share the GPUs of a multiplexed system.
+        pub multiplex: Option<Multiplex>,
         /// How KV caches travel.
         pub transfer: Option<Transfer>,
         /// Which prompts do not use the prefill pool.
         pub skip_prefill: Option<SkipPrefill>,
         /// When decode blocks are reserved, when the KV cache travels.
         pub reservation: Option<Reservation>,
+        /// When the decode instance is chosen.
+        pub decode_choice: Option<DecodeChoice>,
         /// Who emits the first token.
         pub first_token: Option<FirstToken>,
         /// Where requests go: one rule, or one per phase.
@@ -152,10 +173,16 @@ tuned! {
         pub tp: Option<u32>,
         /// Pipeline-parallel degree.
         pub pp: Option<u32>,
+        /// The group of nodes it stands on, if not with the others.
+        pub group: Option<String>,
         /// How its steps are formed, if not as the policy has it.
         pub batch: Option<BatchKind>,
         /// Step-time model.
         pub latency: Option<WordOr<LatencyKind>>,
+        /// Price of a GPU-hour in US dollars, instead of the GPU profile's.
+        pub price_per_hour_usd: Option<f64>,
+        /// Power of a GPU in watts, instead of the GPU profile's.
+        pub power_w: Option<f64>,
     }
 }
 
@@ -180,6 +207,9 @@ pub struct Tuning {
     pub preemption: Option<Preemption>,
     pub swap_bandwidth: Option<Bandwidth>,
     pub prefix_cache: Option<bool>,
+    pub weight_dtype: Option<Weights>,
+    pub kv_dtype: Option<KvFormat>,
+    pub cpu_cache: Option<CpuCache>,
 }
 
 impl Tuning {
@@ -201,85 +231,11 @@ impl Tuning {
             preemption: self.preemption.or(fallback.preemption),
             swap_bandwidth: self.swap_bandwidth.or(fallback.swap_bandwidth),
             prefix_cache: self.prefix_cache.or(fallback.prefix_cache),
+            weight_dtype: self.weight_dtype.or(fallback.weight_dtype),
+            kv_dtype: self.kv_dtype.or(fallback.kv_dtype),
+            cpu_cache: self.cpu_cache.or(fallback.cpu_cache),
         }
     }
-}
-
-/// Router rules by phase.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RouterPair {
-    /// Chooses where a prompt is computed.
-    pub prefill: Option<String>,
-    /// Chooses where tokens are decoded, when the KV cache travels.
-    pub decode: Option<String>,
-}
-
-/// The hand-off of a disaggregated system.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Transfer {
-    /// The link KV caches travel over.
-    pub link: Link,
-    /// What travels while the prompt is being computed.
-    pub overlap: Option<Overlap>,
-    /// Time to post one descriptor.
-    pub descriptor_time: Option<Span>,
-    /// Whether transfers slow each other down.
-    pub contention: Option<Contention>,
-    /// Most transfers that a prefill instance has in flight.
-    pub in_flight: Option<u32>,
-    /// Most that one transfer gets of a shared network.
-    pub most_per_transfer: Option<Bandwidth>,
-    /// What a node is.
-    pub node: Option<Node>,
-}
-
-/// What of a KV cache travels while its prompt is still being computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Overlap {
-    /// Nothing.
-    None,
-    /// The chunks before the last.
-    Chunk,
-    /// Layer after layer.
-    Layerwise,
-}
-
-/// Whether transfers slow each other down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Contention {
-    /// No: each prefill instance has a link of its own, and receivers take all that comes.
-    None,
-    /// Yes: max-min fair shares at both ends.
-    Fair,
-}
-
-/// What a node is, for transfers that share the network.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Node {
-    /// GPUs of a node.
-    pub gpus: u32,
-    /// Rate of all its network cards together; without it each GPU has a card of its own.
-    pub bandwidth: Option<Bandwidth>,
-    /// The link between GPUs of a node.
-    pub inside: Option<String>,
-}
-
-/// A link by name (`nvlink`, `pcie`, `nic`, `none`) or by its figures.
-pub type Link = WordOr<LinkSpeed>;
-
-/// What a link carries.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LinkSpeed {
-    /// Bytes or bits per second of one prefill instance.
-    pub bandwidth: Bandwidth,
-    /// Fixed time per transfer.
-    pub latency: Option<Span>,
 }
 
 /// A step-time model by its parameters.
@@ -334,8 +290,10 @@ pub struct PolynomialLatency {
 pub struct CalibratedLatency {
     /// Exponent of the power law by which tokens visit experts; 0 is even.
     pub expert_skew: Option<f64>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }
 
 /// Shares of the data-sheet peaks that kernels reach, and fixed times.
@@ -354,6 +312,8 @@ pub struct RooflineLatency {
     pub kernel_time: Option<Span>,
     /// Fixed time of a collective.
     pub collective_time: Option<Span>,
-    /// CPU time of the engine per step, on top of the GPU's.
+    /// Time of the engine per step, on top of the kernels'.
     pub step_overhead: Option<Span>,
+    /// The same per sequence of the step.
+    pub step_overhead_per_sequence: Option<Span>,
 }

@@ -57,6 +57,7 @@ scalar_serde! {
     Span = "a duration such as `50 ms`",
     Rate = "a rate such as `6 /s`",
     Bandwidth = "a bandwidth such as `25 GB/s`",
+    Size = "a size such as `64 GiB`",
 }
 
 /// A duration, written with its unit.
@@ -70,6 +71,17 @@ pub struct Rate(pub f64);
 /// A bandwidth in bytes per second, written with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bandwidth(pub f64);
+
+/// A number of bytes, written with its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+impl FromStr for Size {
+    type Err = parse::QuantityError;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        parse::bytes(text).map(Self)
+    }
+}
 
 impl FromStr for Span {
     type Err = parse::QuantityError;
@@ -112,6 +124,15 @@ pub enum Limit {
     AtMost(u64),
 }
 
+/// Rate of copies between GPU and host memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HostRate {
+    /// `pcie`: that of the data sheet, for each GPU of an instance.
+    Pcie,
+    /// Of one instance.
+    At(Bandwidth),
+}
+
 /// When a run stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Horizon {
@@ -147,6 +168,7 @@ macro_rules! number_or_words {
 }
 
 number_or_words! { KvBlocks = "a whole number of blocks, `fit` or `unlimited`", Blocks, { "fit" => Fit, "unlimited" => Unlimited } }
+number_or_words! { HostRate = "a bandwidth such as `25 GB/s`, or `pcie`", At, { "pcie" => Pcie } }
 number_or_words! { Limit = "a whole number or `unlimited`", AtMost, { "unlimited" => Unlimited } }
 
 scalar_serde! {

@@ -33,8 +33,11 @@ pub struct Workload {
     pub shuffle_arrivals: Option<bool>,
     /// A named length distribution, or one by its parameters.
     pub lengths: Option<WordOr<Lengths>>,
-    /// The arrival process: `poisson`, `poisson_rescaled`, `constant`, or one by its parameters.
+    /// The arrival process: `poisson`, `poisson_rescaled`, `constant`, or one by its parameters; `closed` sends whenever
+    /// `concurrency` allows.
     pub arrivals: Option<WordOr<ArrivalKind>>,
+    /// Most requests that the client keeps in flight.
+    pub concurrency: Option<u64>,
     /// Mean arrival rate of the whole cluster; of a trace, the rate it is rescaled to.
     pub rate: Option<Rate>,
     /// How many requests to generate.
@@ -43,6 +46,11 @@ pub struct Workload {
     pub duration: Option<Span>,
     /// What to leave out of the metrics at the start.
     pub warmup: Option<Warmup>,
+}
+
+impl Workload {
+    /// The word for arrivals that follow the ends of earlier requests.
+    pub const CLOSED: &str = "closed";
 }
 
 /// Prompt and output lengths by parameters: `fixed`, or a distribution each for `input` and `output`.

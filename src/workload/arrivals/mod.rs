@@ -23,6 +23,8 @@ use crate::workload::trace::Trace;
 /// The first request of a random process arrives one gap after time zero.
 #[derive(Debug, Clone)]
 pub enum ArrivalProcess {
+    /// All at time zero: for a client that sends whenever it may.
+    AtOnce,
     /// Equal gaps of 1/rate.
     Constant {
         /// Requests per second.
@@ -86,7 +88,7 @@ impl Gaps {
 }
 
 impl ArrivalProcess {
-    /// The mean rate in requests per second; 0 for a replayed trace whose requests all arrive at once.
+    /// The mean rate in requests per second; 0 where all requests arrive at once.
     #[must_use]
     pub fn rate(&self) -> f64 {
         match self {
@@ -95,6 +97,7 @@ impl ArrivalProcess {
             | Self::PoissonRescaled { rate }
             | Self::Gamma { rate, .. }
             | Self::Modulated { rate, .. } => *rate,
+            Self::AtOnce => 0.0,
             Self::Replay(trace) => trace.rate().unwrap_or(0.0),
         }
     }
@@ -102,7 +105,7 @@ impl ArrivalProcess {
     /// The same process at another mean rate: the same unit-rate gaps and the same path of the intensity.
     ///
     /// # Errors
-    /// When `new` is not a finite number above 0, or a replayed trace cannot be stretched to it.
+    /// When `new` is not a finite number above 0, a replayed trace cannot be stretched to it, or there is no rate.
     pub fn with_rate(&self, new: f64) -> Result<Self, WorkloadError> {
         positive("rate", new)?;
         let mut process = self.clone();
@@ -112,6 +115,10 @@ impl ArrivalProcess {
             | Self::PoissonRescaled { rate }
             | Self::Gamma { rate, .. }
             | Self::Modulated { rate, .. } => *rate = new,
+            Self::AtOnce => {
+                let allowed = "no rate, since a closed loop without a plan sends whenever it may,";
+                return Err(WorkloadError::new("rate", new, allowed));
+            }
             Self::Replay(trace) => *trace = trace.with_rate(new)?,
         }
         Ok(process)
@@ -123,7 +130,7 @@ impl ArrivalProcess {
     /// Names the first key with an impossible value.
     pub fn validate(&self) -> Result<(), WorkloadError> {
         match self {
-            Self::Replay(_) => return Ok(()),
+            Self::AtOnce | Self::Replay(_) => return Ok(()),
             Self::Gamma { cv, .. } => positive("arrivals.gamma.cv", *cv)?,
             Self::Modulated {
                 gaps: Gaps::Gamma { cv },
@@ -146,6 +153,7 @@ impl ArrivalProcess {
     ) -> Box<dyn Iterator<Item = SimTime> + Send> {
         let gaps = rng::stream(seed, "arrivals");
         match self {
+            Self::AtOnce => Box::new(std::iter::repeat(SimTime::ZERO)),
             Self::Constant { rate } => Box::new(Renewal::new(Gaps::Constant, *rate, gaps)),
             Self::Poisson { rate } => Box::new(Renewal::new(Gaps::Exponential, *rate, gaps)),
             Self::Gamma { rate, cv } => {

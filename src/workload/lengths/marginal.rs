@@ -9,6 +9,9 @@ use crate::workload::lengths::grid::Quantiles;
 /// Longest length a lognormal draws when no maximum is given: the context of today's long-context models.
 pub(crate) const DEFAULT_MAX: u32 = 131_072;
 
+/// Most lengths of a power law, each of which takes 8 bytes.
+const ZIPF_LENGTHS: u32 = 1 << 20;
+
 /// The distribution of one length in tokens, at least 1; cheap to clone. Drawn by its quantile function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marginal(Kind);
@@ -25,6 +28,11 @@ enum Kind {
         sigma: f64,
         min: u32,
         max: u32,
+    },
+    Zipf {
+        min: u32,
+        /// The chance of every length up to this one.
+        up_to: Arc<[f64]>,
     },
     Quantiles(Arc<Quantiles>),
 }
@@ -70,6 +78,35 @@ impl Marginal {
         }))
     }
 
+    /// A power law: the chance of `n` tokens in `min..=max` is proportional to `n^-alpha`.
+    ///
+    /// # Errors
+    /// When `alpha` is not a finite number above 0, `min` is 0 or above `max`, or the range is beyond a million lengths.
+    pub fn zipf(key: &str, alpha: f64, min: u32, max: u32) -> Result<Self, WorkloadError> {
+        positive(&format!("{key}.alpha"), alpha)?;
+        ordered(key, min, max)?;
+        if max - min >= ZIPF_LENGTHS {
+            let allowed = format!("at most {ZIPF_LENGTHS} lengths from `min`, which is {min}");
+            return Err(WorkloadError::new(format!("{key}.max"), max, allowed));
+        }
+        // Relative to the shortest, so that no weight under- or overflows before its sum.
+        let weight = |n: u32| libm::pow(f64::from(n) / f64::from(min), -alpha);
+        let mut sum = 0.0;
+        let mut up_to: Vec<f64> = (min..=max)
+            .map(|n| {
+                sum += weight(n);
+                sum
+            })
+            .collect();
+        for share in &mut up_to {
+            *share /= sum;
+        }
+        Ok(Self(Kind::Zipf {
+            min,
+            up_to: up_to.into(),
+        }))
+    }
+
     /// The quantile grid of a recorded length.
     #[must_use]
     pub fn quantiles(grid: Quantiles) -> Self {
@@ -94,6 +131,10 @@ impl Marginal {
                 let length = libm::exp(mu + sigma * draw::normal_quantile(p));
                 whole(length.round(), *min, *max)
             }
+            Kind::Zipf { min, up_to } => {
+                let at = up_to.partition_point(|share| *share < p);
+                min + count(at.min(up_to.len() - 1))
+            }
             Kind::Quantiles(grid) => grid.quantile(p),
         }
     }
@@ -104,9 +145,15 @@ impl Marginal {
         match &self.0 {
             Kind::Fixed(tokens) => *tokens,
             Kind::Uniform { max, .. } | Kind::Lognormal { max, .. } => *max,
+            Kind::Zipf { min, up_to } => min + count(up_to.len() - 1),
             Kind::Quantiles(grid) => grid.max(),
         }
     }
+}
+
+/// A place in the table of a power law.
+fn count(at: usize) -> u32 {
+    u32::try_from(at).expect("the range of a power law is bounded")
 }
 
 /// Clamps a whole float to `min..=max`.
@@ -169,6 +216,27 @@ mod tests {
     }
 
     #[test]
+    fn zipf_follows_its_power_law() {
+        let zipf = Marginal::zipf("z", 1.5, 10, 1000).unwrap();
+        let n = 200_000;
+        let mut counts = vec![0_u32; 1001];
+        for i in 0..n {
+            counts[zipf.quantile((f64::from(i) + 0.5) / f64::from(n)) as usize] += 1;
+        }
+        assert_eq!(counts[..10].iter().sum::<u32>(), 0);
+        let total: f64 = (10..=1000).map(|k| f64::from(k).powf(-1.5)).sum();
+        for k in [10_u16, 11, 20, 100] {
+            let share = f64::from(counts[usize::from(k)]) / f64::from(n);
+            let expected = f64::from(k).powf(-1.5) / total;
+            assert!(
+                (share - expected).abs() < 1.0 / f64::from(n),
+                "{k}: {share}"
+            );
+        }
+        assert_eq!((zipf.quantile(1.0 - 1e-12), zipf.max()), (1000, 1000));
+    }
+
+    #[test]
     fn impossible_parameters_name_their_key() {
         let key = |result: Result<Marginal, WorkloadError>| result.unwrap_err().key;
         assert_eq!(
@@ -183,5 +251,8 @@ mod tests {
         );
         assert_eq!(key(Marginal::lognormal("l", 10.0, 0.0, 1, 4)), "l.sigma");
         assert_eq!(key(Marginal::lognormal("l", 10.0, 1.0, 1, 0)), "l.max");
+        assert_eq!(key(Marginal::zipf("z", -1.0, 1, 4)), "z.alpha");
+        assert_eq!(key(Marginal::zipf("z", 1.0, 5, 4)), "z.max");
+        assert_eq!(key(Marginal::zipf("z", 1.0, 1, u32::MAX)), "z.max");
     }
 }

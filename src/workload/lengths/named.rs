@@ -9,7 +9,7 @@ use crate::workload::error::WorkloadError;
 use crate::workload::lengths::{LengthModel, LengthsSpec};
 
 /// The embedded files by name, in the order in which they are listed.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     (
         "azure-code-2023",
         include_str!("../../../traces/lengths/azure-code-2023.yaml"),
@@ -37,6 +37,10 @@ const FILES: [(&str, &str); 9] = [
     (
         "longbench",
         include_str!("../../../traces/lengths/longbench.yaml"),
+    ),
+    (
+        "burstgpt",
+        include_str!("../../../traces/lengths/burstgpt.yaml"),
     ),
     (
         "vllm-random",
@@ -146,11 +150,12 @@ mod tests {
 
     #[test]
     fn published_means_are_met() {
-        // DistServe's workloads; the tolerance is the rounding of whole tokens.
+        // DistServe's workloads and Llumnix's BurstGPT; the tolerance is the rounding of whole tokens.
         for (name, input, output) in [
             ("sharegpt", 755.5, 200.3),
             ("humaneval", 171.3, 98.2),
             ("longbench", 1738.3, 90.7),
+            ("burstgpt", 830.0, 271.0),
         ] {
             let (i, o) = named(name).unwrap().lengths.means();
             assert!((i / input - 1.0).abs() < 0.01, "{name}: prompt mean {i}");

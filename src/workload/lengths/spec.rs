@@ -45,6 +45,15 @@ pub enum MarginalSpec {
     },
     /// Lognormal by a centre and a spread.
     Lognormal(LognormalSpec),
+    /// A power law over the whole numbers of a range: the chance of n tokens is proportional to n to the power of −alpha.
+    Zipf {
+        /// The exponent, above 0.
+        alpha: f64,
+        /// The shortest, 1 when absent.
+        min: Option<u32>,
+        /// The longest.
+        max: u32,
+    },
     /// A quantile grid.
     Quantiles(QuantilesSpec),
 }
@@ -137,6 +146,9 @@ impl MarginalSpec {
         match self {
             Self::Fixed(tokens) => Marginal::fixed(&format!("{key}.fixed"), *tokens),
             Self::Uniform { min, max } => Marginal::uniform(&format!("{key}.uniform"), *min, *max),
+            Self::Zipf { alpha, min, max } => {
+                Marginal::zipf(&format!("{key}.zipf"), *alpha, min.unwrap_or(1), *max)
+            }
             Self::Lognormal(spec) => spec.resolve(&format!("{key}.lognormal")),
             Self::Quantiles(spec) => {
                 let grid = Quantiles::new(

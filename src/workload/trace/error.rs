@@ -19,7 +19,7 @@ pub enum TraceError {
     },
     /// The first line belongs to no known format.
     #[error(
-        "{path}:1: the format is not known from the first line `{seen}`; known formats are {known}; name one to read it anyway",
+        "{path}:1: the format is not known from the first line `{seen}`; known formats are {known}; name one to read it anyway (`--format`, or `workload.format` in a scenario)",
         path = path.display()
     )]
     UnknownFormat {
@@ -109,14 +109,18 @@ impl Fault {
     }
 }
 
-/// The first characters of a text, control characters made visible.
+/// The first characters of a text, control characters made visible. Quotes and backslashes stay as they stand in the file,
+/// and a text that has been shortened once does not change again.
 pub(crate) fn short(text: &str) -> String {
     const KEEP: usize = 60;
-    let mut out: String = text
-        .chars()
-        .take(KEEP)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut out = String::new();
+    for c in text.chars().take(KEEP) {
+        if c.is_control() {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
     if text.chars().nth(KEEP).is_some() {
         out.push('…');
     }

@@ -15,7 +15,7 @@ use crate::workload::trace::report::{ReadReport, ReadWarning};
 use crate::workload::trace::row::Row;
 use crate::workload::{PrefixBuilder, Prefixes, RequestSpec};
 
-/// Requests kept in memory, 24 bytes each; longer traces are read from their file again for every run.
+/// Requests kept in memory, 32 bytes each; longer traces are read from their file again for every run.
 const IN_MEMORY: usize = 2_000_000;
 
 /// A recorded trace: requests in order of arrival; cheap to clone and safe to share between threads.
@@ -44,6 +44,8 @@ struct FileSource {
     options: ReadOptions,
     shift_ps: i128,
     max_output: MaxOutput,
+    /// How many requests there were when the file was scanned.
+    kept: u64,
 }
 
 /// Where a request's `max_output` comes from: what the reader was asked for, or the row's own, or the longest output of
@@ -125,18 +127,14 @@ pub(crate) fn collect(
     };
     let first = first.unwrap_or_default();
     let shift_ps = shift(report.format, options, first);
-    let source = if requests.is_empty()
-        && !report
-            .warnings
-            .iter()
-            .any(|w| matches!(w, ReadWarning::Unsorted { .. }))
-    {
+    let source = if requests.is_empty() && in_order(&report) {
         Source::File {
             file: Arc::new(FileSource {
                 path: path.to_owned(),
                 options: options.clone(),
                 shift_ps,
                 max_output,
+                kept: report.kept,
             }),
             failure: Arc::default(),
         }
@@ -162,6 +160,12 @@ pub(crate) fn collect(
     })
 }
 
+/// Whether the file was in order of arrival, so that it can be read again without being sorted in memory.
+fn in_order(report: &ReadReport) -> bool {
+    let mut warnings = report.warnings.iter();
+    !warnings.any(|warning| matches!(warning, ReadWarning::Unsorted { .. }))
+}
+
 /// The request of a row, with the row's own `max_output`.
 const fn request(row: &Row, arrival: SimTime) -> RequestSpec {
     RequestSpec {
@@ -170,6 +174,7 @@ const fn request(row: &Row, arrival: SimTime) -> RequestSpec {
         output_tokens: row.output_tokens,
         max_output: row.max_output,
         class: row.class,
+        session: row.session,
     }
 }
 
@@ -339,6 +344,7 @@ impl Trace {
 /// The requests of a long trace, read from its file.
 struct FileStream {
     reader: Option<Reader>,
+    handed_out: u64,
     file: Arc<FileSource>,
     failure: Arc<Mutex<Option<TraceError>>>,
 }
@@ -347,6 +353,7 @@ impl FileStream {
     fn new(file: &Arc<FileSource>, failure: &Arc<Mutex<Option<TraceError>>>) -> Self {
         let mut stream = Self {
             reader: None,
+            handed_out: 0,
             file: Arc::clone(file),
             failure: Arc::clone(failure),
         };
@@ -367,8 +374,21 @@ impl Iterator for FileStream {
     type Item = RequestSpec;
 
     fn next(&mut self) -> Option<RequestSpec> {
-        match self.reader.as_mut()?.next() {
+        let row = self.reader.as_mut()?.next();
+        // Another first arrival, or fewer rows: every line may still be good, but it is not the trace that was scanned.
+        let changed = match &row {
+            Ok(Some(row)) => row.at_ps < self.file.shift_ps,
+            Ok(None) => self.handed_out != self.file.kept,
+            Err(_) => false,
+        };
+        if changed {
+            self.reader = None;
+            self.fail(TraceError::changed(&self.file.path));
+            return None;
+        }
+        match row {
             Ok(Some(row)) => {
+                self.handed_out += 1;
                 let ps = u64::try_from(row.at_ps - self.file.shift_ps).ok()?;
                 let request = request(&row, SimTime::from_ps(ps));
                 Some(RequestSpec {

@@ -181,6 +181,12 @@ fn an_unknown_format_shows_the_line_and_the_known_names() {
         .unwrap_err()
         .to_string();
     assert!(
+        read("{\"a\": \"b\\\\c\"}\n")
+            .unwrap_err()
+            .to_string()
+            .contains("first line `{\"a\": \"b\\\\c\"}`")
+    );
+    assert!(
         error.contains("t.csv:1: columns `a,b,c` where a header with the columns arrival_s"),
         "{error}"
     );
@@ -552,4 +558,28 @@ fn a_trace_too_long_for_memory_streams_from_its_file() {
         (1, true)
     );
     assert_eq!(whole.failure(), None);
+}
+
+#[test]
+fn a_long_trace_that_lost_rows_or_begins_earlier_is_not_read_as_a_shorter_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.csv");
+    let rows = |from: u64, to: u64| -> String {
+        let rows: String = (from..to)
+            .map(|i| format!("{},1,1\n", 200_000 + i))
+            .collect();
+        format!("{PDSIM}{rows}")
+    };
+    for other in [rows(5, 400), rows(0, 500)] {
+        std::fs::write(&path, rows(5, 500)).unwrap();
+        let trace = read_up_to(&path, &ReadOptions::default(), 100).unwrap();
+        assert_eq!((trace.stream().count(), trace.failure()), (495, None));
+        std::fs::write(&path, other).unwrap();
+        assert!(trace.stream().count() < 495);
+        assert!(
+            trace.failure().unwrap().contains("changed"),
+            "{:?}",
+            trace.failure()
+        );
+    }
 }

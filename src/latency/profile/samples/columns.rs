@@ -21,6 +21,7 @@ const TIMES: &[(&str, f64)] = &[
     ("time_ms", 1e-3),
     ("latency_ms", 1e-3),
     ("time_s", 1.0),
+    ("dispatch_ms", 1e-3),
 ];
 
 /// The header of a file.
@@ -121,7 +122,11 @@ impl Row<'_> {
     /// The time in seconds; between 10 ns and 1000 s, or the unit is wrong.
     pub(super) fn seconds(&self) -> Result<f64, ProfileError> {
         let (i, unit) = self.columns.time;
-        let column = &self.columns.names[i];
+        self.seconds_in(&self.columns.names[i], unit)
+    }
+
+    /// [`Row::seconds`] of another time column with its unit.
+    pub(super) fn seconds_in(&self, column: &str, unit: f64) -> Result<f64, ProfileError> {
         let seconds = self.positive(column)? * unit;
         if (1e-8..1e3).contains(&seconds) {
             Ok(seconds)

@@ -4,6 +4,7 @@ use super::super::error::ProfileError;
 use super::super::shapes::{self, SurfaceKind};
 use super::Sample;
 use super::columns::Row;
+use super::transfer;
 use crate::latency::kernels::{Collective, CollectiveKind, Experts, HeadLayout};
 use crate::model::{KvDtype, WeightDtype};
 
@@ -20,10 +21,15 @@ pub(super) enum RowKind {
     Collective,
     Elementwise,
     Quantize,
+    Dispatch,
+    DeepEp,
+    AllToAll,
+    Launch,
+    Copy,
 }
 
 /// A sample, or why the row is none we fit.
-type Outcome = Result<Sample, &'static str>;
+pub(super) type Outcome = Result<Sample, &'static str>;
 
 /// First word of file names; longer ones first.
 const FILES: &[(&str, Option<RowKind>)] = &[
@@ -36,15 +42,18 @@ const FILES: &[(&str, Option<RowKind>)] = &[
     ("mla_context", Some(RowKind::LatentPrefill)),
     ("mla_decode", Some(RowKind::LatentDecode)),
     ("mla_generation", Some(RowKind::LatentDecode)),
-    // Another scope, another layout of columns, another engine: not the kernels of this table.
-    ("moe_dispatch", None),
-    ("moe_alltoall", None),
+    ("moe_dispatch", Some(RowKind::Dispatch)),
+    ("deepep", Some(RowKind::DeepEp)),
+    ("moe_alltoall", Some(RowKind::AllToAll)),
+    // Another scope, another engine: not the kernels of this table.
     ("moe_wideep", None),
     ("moe_deepseek_trtllm", Some(RowKind::ExpertsTrtllm)),
     ("moe", Some(RowKind::Experts)),
     ("collective", Some(RowKind::Collective)),
     ("elementwise", Some(RowKind::Elementwise)),
     ("quantize", Some(RowKind::Quantize)),
+    ("launch", Some(RowKind::Launch)),
+    ("copy", Some(RowKind::Copy)),
 ];
 
 impl RowKind {
@@ -56,8 +65,15 @@ impl RowKind {
             .and_then(|(_, kind)| *kind)
     }
 
-    /// Reads a row.
-    pub(super) fn sample(self, row: &Row<'_>) -> Result<Outcome, ProfileError> {
+    /// Reads a row, which may time more than one thing.
+    pub(super) fn samples(self, row: &Row<'_>) -> Result<Vec<Outcome>, ProfileError> {
+        match self {
+            Self::DeepEp => transfer::deepep(row),
+            _ => Ok(vec![self.sample(row)?]),
+        }
+    }
+
+    fn sample(self, row: &Row<'_>) -> Result<Outcome, ProfileError> {
         match self {
             Self::Gemm => gemm(row),
             Self::PrefillAttention => attention(row, false),
@@ -69,6 +85,10 @@ impl RowKind {
             Self::Collective => collective(row),
             Self::Elementwise => elementwise(row),
             Self::Quantize => quantize(row),
+            Self::Dispatch | Self::DeepEp => transfer::dispatch(row),
+            Self::AllToAll => transfer::all_to_all(row),
+            Self::Launch => transfer::launch(row),
+            Self::Copy => transfer::copy(row),
         }
     }
 }
@@ -125,13 +145,13 @@ fn attention(row: &Row<'_>, decode: bool) -> Result<Outcome, ProfileError> {
         let context = f64::from(row.count("context_tokens", 1)?);
         (
             SurfaceKind::DecodeAttention(layout.kv, layout.head_dim),
-            shapes::decode_point(&layout, batch, context),
+            shapes::decode_point(&layout, batch, context, 1.0),
         )
     } else {
         let new = f64::from(row.count("new_tokens", 1)?);
         (
             SurfaceKind::PrefillAttention(layout.kv, layout.head_dim),
-            shapes::prefill_point(&layout, f64::from(batch), new),
+            shapes::prefill_point(&layout, f64::from(batch), new, 1.0),
         )
     };
     Ok(Ok(Sample {

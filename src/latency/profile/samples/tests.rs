@@ -130,3 +130,99 @@ fn a_fit_survives_writing_and_reading() {
     assert!(checked[0].error.median < 6.0, "{checked:?}");
     assert_eq!(checked[0].outside, 0);
 }
+
+#[test]
+fn launches_and_copies_become_figures() {
+    let launch =
+        "gpu,op,kernel,time_us\nh100-sxm,kernel,pdsim,4.1\nh100-sxm,graph_node,pdsim,1.3\n";
+    let mut copy = "gpu,op,bytes,time_us\n".to_owned();
+    for bytes in [1e6, 16e6, 64e6, 256e6] {
+        writeln!(
+            copy,
+            "h100-sxm,host_to_device,{bytes},{}",
+            10.0 + bytes / 50e3
+        )
+        .unwrap();
+        writeln!(
+            copy,
+            "h100-sxm,device_to_host,{bytes},{}",
+            10.0 + bytes / 40e3
+        )
+        .unwrap();
+    }
+    let folder = folder(&[("launch.csv", launch), ("copy.csv", &copy)]);
+    let samples = read(folder.path(), "h100-sxm").unwrap();
+    let mut file = crate::hardware::profile("h100-sxm").unwrap();
+    let report = fit(&samples.rows, &file.gpu(), true);
+    assert_eq!(report.surfaces.len(), 4, "{:?}", report.too_few);
+    file.surfaces = None;
+    let text = profile_yaml(&file, &report.surfaces);
+    let again = crate::hardware::ProfileFile::parse(&text, "x.yaml").unwrap();
+    let surfaces = parse(again.surfaces.as_ref().unwrap(), "x.yaml").unwrap();
+    let node = SurfaceKind::Launch(crate::latency::profile::Launch::GraphNode);
+    let us = predict(&surfaces[&node], &[1.0], &file.gpu()).seconds * 1e6;
+    assert!((us - 1.3).abs() < 0.01, "{us}");
+    let rate = crate::latency::calibrated::host_bandwidth(&again, "x.yaml").unwrap();
+    // The slower way, with its fixed time.
+    let rate = rate.unwrap() / 1e9;
+    assert!((39.0..40.1).contains(&rate), "{rate} GB/s");
+    let error = error("launch.csv", "gpu,op,time_us\nh100-sxm,thread,4\n");
+    assert!(
+        error.contains("op `thread` is not allowed; it must be kernel, graph or graph_node"),
+        "{error}"
+    );
+    let error = error_of_copy();
+    assert!(error.contains("op `sideways` is not allowed"), "{error}");
+}
+
+fn error_of_copy() -> String {
+    error("copy.csv", "gpu,op,bytes,time_us\nh100-sxm,sideways,9,4\n")
+}
+
+#[test]
+fn both_ways_of_tokens_to_experts_are_read() {
+    let deepep = "gpu,mode,ranks,hidden,top_k,sms,tokens,dispatch_ms,combine_ms\n\
+                  h100_sxm,ll,8,7168,8,0,16,0.02,0.03\n\
+                  h100_sxm,normal,8,7168,8,24,4096,0.5,0.6\n\
+                  h100_sxm,normal,8,7168,8,20,4096,0.5,0.6\n";
+    let nvlink = "gpu,op,impl,hidden,top_k,moe_ep,tokens,latency_ms\n\
+                  h100_sxm,prepare,NVLinkTwoSided,7168,8,4,1,0.01\n\
+                  h100_sxm,dispatch,NVLinkOneSided,7168,8,4,1,0.015\n";
+    let own =
+        "gpu,op,mode,ranks,hidden,top_k,tokens,time_us\nh100-sxm,combine,one_sided,4,7168,8,1,20\n";
+    let folder = folder(&[
+        ("deepep.csv", deepep),
+        ("moe_alltoall.csv", nvlink),
+        ("moe_dispatch.csv", own),
+    ]);
+    let samples = read(folder.path(), "h100-sxm").unwrap();
+    let kinds: Vec<String> = samples.rows.iter().map(|s| s.kind.names().1).collect();
+    assert_eq!(
+        kinds,
+        [
+            "dispatch-normal",
+            "dispatch-low_latency",
+            "dispatch-one_sided",
+            "combine-normal",
+            "combine-low_latency",
+            "combine-one_sided"
+        ]
+    );
+    assert_eq!(
+        samples.dropped.values().sum::<u64>(),
+        2,
+        "{:?}",
+        samples.dropped
+    );
+    // Of eight choices among eight ranks, 1 - (7/8)^8 = 66 % of the seven other ranks see a token.
+    let row = samples.rows[0].point[1];
+    assert!((row / (7168.0 * 7.0 * 0.6564) - 1.0).abs() < 1e-3, "{row}");
+    let bad = error(
+        "moe_dispatch.csv",
+        "gpu,op,mode,ranks,hidden,top_k,tokens,time_us\nh100-sxm,combine,fast,4,7168,8,1,20\n",
+    );
+    assert!(
+        bad.contains("mode `fast` is not allowed; it must be normal, low_latency or one_sided"),
+        "{bad}"
+    );
+}

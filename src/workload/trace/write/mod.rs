@@ -11,6 +11,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::units::{PS_PER_S, SimTime};
+use crate::workload::Client;
 use crate::workload::error::WorkloadError;
 use crate::workload::generate::Workload;
 use crate::workload::trace::error::TraceError;
@@ -171,6 +172,10 @@ pub fn write_workload(
     format: Format,
     out: &mut dyn Write,
 ) -> Result<(u64, Losses), WriteError> {
+    if workload.client() != Client::Open {
+        let allowed = "no `concurrency` for a trace, since when a closed loop sends depends on the system; remove it and name an arrival process";
+        return Err(WorkloadError::new("workload.concurrency", "there", allowed).into());
+    }
     let has = Has {
         max_output: true,
         ..Has::default()
@@ -191,6 +196,9 @@ pub fn write_workload(
         };
         writer.line(&line, &mut losses)?;
         written += 1;
+    }
+    if let Some(error) = workload.take_failure() {
+        return Err(error.into());
     }
     writer.finish()?;
     Ok((written, losses))
