@@ -52,15 +52,11 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
     let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
     warnings.extend(busiest.and_then(Warning::saturated));
-    let measured = books.counts.measured;
-    let offered_per_s = per(measured.saturating_sub(1) as f64, window_s);
+    let offered_per_s = per(books.counts.measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
         counts: books.counts,
-        attainment: books.config.slo.map(|_| Attainment {
-            of: measured,
-            ..books.attainment
-        }),
+        attainment: attainment(&books),
         itl: books.itl.distribution(),
         throughput: throughput(&books, span_s, offered_per_s),
         cost: cost(&books, span_s),
@@ -85,6 +81,14 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+/// Good requests, if there is something to hold them against.
+fn attainment(books: &Collector) -> Option<Attainment> {
+    books.config.slo.map(|_| Attainment {
+        of: books.counts.measured,
+        ..books.attainment
+    })
 }
 
 /// What to know before trusting the figures of a run whose arrivals lasted `window_s`.

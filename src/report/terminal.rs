@@ -274,13 +274,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     add("client's wait p50 / p90 / p99, ms", &|p| {
         percentiles(p, "client_wait")
     });
-    add("in the system, mean", &|p| {
-        if p.state == State::Closed {
-            p.mean("mean_in_system").map_or_else(String::new, digits)
-        } else {
-            String::new()
-        }
-    });
+    add("in the system, mean", &in_system_cell);
     for (label, name) in [
         ("requests/s", "requests_per_s"),
         ("good requests/s per GPU", "good_requests_per_s_per_gpu"),
@@ -298,19 +292,23 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     for (label, name) in [
         ("$ per hour", "usd_per_hour"),
         ("$ per 1M output tokens", "usd_per_million_output_tokens"),
-        (
-            "$ per 1M output tokens of good requests",
-            "usd_per_million_good_tokens",
-        ),
+        ("$ per 1M good tokens", "usd_per_million_good_tokens"),
     ] {
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
-    add("GPU-hours / kWh at full power", &energy_cell);
+    add("GPU-hours / kWh at TDP", &energy_cell);
     add("preemptions", &|p| nonzero(p.preemptions));
     add("rejected", &|p| nonzero(p.counts.rejected));
     add("unfinished", &|p| nonzero(p.counts.unfinished));
     align_right(&mut table);
     table.trim_fmt()
+}
+
+/// Of an open loop it says little that the latencies do not.
+fn in_system_cell(p: &Pooled) -> String {
+    let closed = p.state == State::Closed;
+    let mean = closed.then(|| p.mean("mean_in_system")).flatten();
+    mean.map_or_else(String::new, digits)
 }
 
 fn gpus(report: &Report, p: &Pooled) -> u32 {

@@ -39,10 +39,6 @@ fn keys_of_memory_and_routing_that_contradict_each_other_are_refused() {
             ["colocated.decode_choice", "disaggregated systems only"],
         ),
         (
-            "systems.split.skip_prefill={uncached_below: 64}",
-            ["skip_prefill.uncached_below", "`decode_choice: arrival`"],
-        ),
-        (
             "systems.colocated.cpu_cache={size: 64 GiB}",
             ["colocated.cpu_cache", "`prefix_cache: true`"],
         ),
@@ -106,6 +102,13 @@ fn a_decode_instance_cannot_be_chosen_late_and_reserved_early() {
             "systems.split.skip_prefill={uncached_below: 64}",
         ],
         &["uncached_below", "`prefix_cache: true` in `decode`"],
+    );
+    refused_with(
+        &[
+            "systems.split.decode.prefix_cache=true",
+            "systems.split.skip_prefill={uncached_below: 64}",
+        ],
+        &["skip_prefill.uncached_below", "`decode_choice: arrival`"],
     );
 }
 

@@ -194,18 +194,26 @@ fn keys_that_mean_nothing_in_a_closed_loop_are_refused() {
     assert!(!scratch.path("t.csv").exists());
 }
 
-#[test]
-fn results_in_vllms_shape_have_its_keys_and_read_back_as_the_same_workload() {
+/// Results in vLLM's shape of one system of the small scenario, under the scratch folder.
+const VLLM: &str = "output/small/vllm-bench/split-seed1.json";
+
+/// Runs the small scenario and asks for results in vLLM's shape.
+fn run_for_vllm() -> Scratch {
     let scratch = Scratch::new();
     let ran = scratch.pdsim(&["run", "s.yaml", "--no-charts", "--vllm-json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let file = "output/small/vllm-bench/split-seed1.json";
     assert!(
         ran.err.contains("vllm-bench/split-seed1.json"),
         "{}",
         ran.err
     );
-    let result: serde_json::Value = serde_json::from_str(&scratch.read(file)).expect("it is JSON");
+    scratch
+}
+
+#[test]
+fn results_in_vllms_shape_have_its_keys_and_our_figures() {
+    let scratch = run_for_vllm();
+    let result: serde_json::Value = serde_json::from_str(&scratch.read(VLLM)).expect("it is JSON");
     for key in [
         "duration",
         "completed",
@@ -256,10 +264,14 @@ fn results_in_vllms_shape_have_its_keys_and_read_back_as_the_same_workload() {
     near("mean_ttft_ms", "ttft_mean_ms");
     near("p99_tpot_ms", "tpot_p99_ms");
     near("request_throughput", "requests_per_s");
-    // Read back, it is the same workload from the first arrival on.
+}
+
+#[test]
+fn results_in_vllms_shape_read_back_as_the_same_workload() {
+    let scratch = run_for_vllm();
     let replayed = SMALL.replace(
         &format!("  lengths: {{fixed: {{input: 512, output: 16}}}}\n{OPEN}"),
-        &format!("  trace: {file}\n  format: vllm-bench\n"),
+        &format!("  trace: {VLLM}\n  format: vllm-bench\n"),
     );
     scratch.write("again.yaml", &replayed);
     let ran = scratch.pdsim(&["run", "again.yaml", "--no-charts", "--out", "again"]);
@@ -282,7 +294,7 @@ fn results_in_vllms_shape_have_its_keys_and_read_back_as_the_same_workload() {
     }
     // A later run without the flag leaves nothing stale.
     assert_eq!(scratch.pdsim(&["run", "s.yaml", "--no-charts"]).code, 0);
-    assert!(!scratch.path(file).exists());
+    assert!(!scratch.path(VLLM).exists());
 }
 
 #[test]

@@ -203,7 +203,7 @@ fn vllm_takes_larger_steps_on_large_gpus_that_are_no_a100() {
 fn engines_pay_their_time_per_step_unless_coefficients_hold_it() {
     let (_, out) = decode(&["engine=vllm-v1", "latency=roofline"]);
     let row = |out: &str| {
-        let row = out.lines().filter(|l| l.contains("engine overhead")).last();
+        let row = out.lines().rfind(|l| l.contains("engine overhead"));
         row.map(|l| l.split_whitespace().nth(4).unwrap_or_default().to_owned())
     };
     assert_eq!(row(&out).as_deref(), Some("0.650"), "{out}");

@@ -50,17 +50,8 @@ impl Builder<'_> {
             .ok()
     }
 
-    /// Builds one pool; `None` when it cannot be.
-    pub(super) fn pool(
-        &mut self,
-        context: &PoolContext<'_>,
-        key: &str,
-        name: &str,
-        role: Role,
-        pool: &Pool,
-        gpu: GpuSpec,
-    ) -> Option<PoolSpec> {
-        let path = format!("{}.{key}", context.path);
+    /// TP and PP of a pool, its counts checked.
+    fn degrees(&mut self, path: &str, pool: &Pool) -> (u32, u32) {
         let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
         for (key, value, most) in [
             ("instances", pool.instances, MAX_INSTANCES),
@@ -73,6 +64,21 @@ impl Builder<'_> {
                 || format!("is {value}, expected 1 to {most}"),
             );
         }
+        (tp, pp)
+    }
+
+    /// Builds one pool; `None` when it cannot be.
+    pub(super) fn pool(
+        &mut self,
+        context: &PoolContext<'_>,
+        key: &str,
+        name: &str,
+        role: Role,
+        pool: &Pool,
+        gpu: GpuSpec,
+    ) -> Option<PoolSpec> {
+        let path = format!("{}.{key}", context.path);
+        let (tp, pp) = self.degrees(&path, pool);
         let parallelism = Parallelism::new(tp, pp);
         let cut = context.model.check_parallelism(parallelism);
         if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
