@@ -284,14 +284,7 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
     add("time in a step, by pool", &|p| busy_cell(report, p));
-    add("role switches per run", &|p| {
-        let switches = p.mean("role_switches").unwrap_or(0.0);
-        if switches > 0.0 {
-            digits(switches)
-        } else {
-            String::new()
-        }
-    });
+    add("role switches per run", &switches_cell);
     add("time as P, D, mixed, by pool", &|p| roles_cell(report, p));
     add("busiest link (means)", &|p| links::busiest(report, p));
     add("KV peak, fullest instance", &|p| {
@@ -311,6 +304,11 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
     add("unfinished", &|p| nonzero(p.counts.unfinished));
     align_right(&mut table);
     table.trim_fmt()
+}
+
+fn switches_cell(p: &Pooled) -> String {
+    let switches = p.mean("role_switches").filter(|&switches| switches > 0.0);
+    switches.map_or_else(String::new, digits)
 }
 
 /// Of an open loop it says little that the latencies do not.

@@ -234,3 +234,29 @@ fn unknown_and_broken_profiles_are_refused() {
         .pdsim(&borrowed)
         .refused(&["h20: the profile has no surface of its own for any of the samples"]);
 }
+
+#[cfg(unix)]
+#[test]
+fn the_page_of_fit_errors_says_what_the_profiles_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let written = std::process::Command::new("sh")
+        .arg(root.join("docs/fit-errors.sh"))
+        .output()
+        .unwrap();
+    let page = std::fs::read_to_string(root.join("docs/fit-errors.md")).unwrap();
+    assert_eq!(String::from_utf8_lossy(&written.stdout), page);
+    // A row of it against the command that reads profiles by itself.
+    let ran = Scratch::new().pdsim(&["profile", "show", "h100-sxm"]);
+    let shown = cells(&ran, "gemm bf16");
+    let section = page.split("## ").find(|s| s.starts_with("h100-sxm"));
+    let row = section.and_then(|s| s.lines().find(|l| l.starts_with("| gemm bf16")));
+    let numbers: Vec<f64> = row
+        .unwrap()
+        .split(['|', '/', ' '])
+        .filter_map(|word| word.parse().ok())
+        .take(8)
+        .collect();
+    let of = |i: usize| shown[i].parse::<f64>().unwrap();
+    assert_eq!(numbers[..2], [of(1), of(0)]);
+    assert_eq!(numbers[2..], [2, 3, 4, 5, 6, 7].map(of));
+}

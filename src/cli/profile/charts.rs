@@ -141,7 +141,7 @@ fn figure(surface: &Surface, kind: &str, variant: &str) -> Option<Figure> {
             flops(title, 1, "tokens of the prompt", curves.to_vec())
         }
         SurfaceKind::Experts(_) => {
-            let point = |e| vec![1.0, e, middle(2), middle(3), 1.0, 0.0];
+            let point = |e| vec![1.0, e, middle(2), middle(3), 1.0, 1.0, 1.0];
             let curves = [8.0, 64.0, 128.0].map(|e| (format!("{e} experts"), point(e)));
             let x_name = "token visits to the rank's experts";
             flops(title, 0, x_name, curves.to_vec())
@@ -225,8 +225,31 @@ fn cut(curves: &mut [(String, Points)], behind: &mut [Points]) {
 /// Points of a drawn curve.
 type Points = Vec<(f64, f64)>;
 
+/// Visits of a rank's experts that are drawn. Their surface need not have an axis of visits.
+const VISITS: i32 = 16;
+
+/// Where a surface is drawn along an axis of its points.
+fn stops(figure: &Figure, surface: &Surface) -> Vec<f64> {
+    match surface.kind {
+        SurfaceKind::Experts(_) => (0..=VISITS).map(|i| 2f64.powi(i)).collect(),
+        _ => surface.grid.axes()[figure.axis].knots.clone(),
+    }
+}
+
+/// A point of a curve. Each visit goes to any of the rank's experts.
+fn at(figure: &Figure, kind: SurfaceKind, curve: &[f64], value: f64) -> Vec<f64> {
+    let mut point = curve.to_vec();
+    point[figure.axis] = value;
+    if let SurfaceKind::Experts(_) = kind {
+        let experts = point[1];
+        let touched = experts * (1.0 - (1.0 - 1.0 / experts).powf(value));
+        point[5..].copy_from_slice(&[value, touched]);
+    }
+    point
+}
+
 fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -> Curves {
-    let knots = &surface.grid.axes()[figure.axis].knots;
+    let knots = &stops(figure, surface);
     let kind = surface.kind;
     let rate = |point: &[f64], seconds: f64| {
         (
@@ -236,11 +259,7 @@ fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -
     };
     let (mut curves, mut behind): (Vec<(String, Points)>, Vec<Points>) = Default::default();
     for (name, point) in &figure.curves {
-        let at = |value: f64| {
-            let mut point = point.clone();
-            point[figure.axis] = value;
-            point
-        };
+        let at = |value: f64| at(figure, kind, point, value);
         let measured = knots.iter().map(|&value| at(value)).filter_map(|point| {
             let timed = predict(surface, &point, gpu);
             timed.measured.then(|| rate(&point, timed.seconds))

@@ -11,7 +11,8 @@ use crate::latency::kernels::Timed;
 /// of the work; never below the roofline.
 #[must_use]
 pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
-    let (clamped, inside) = surface.grid.clamp(point);
+    let at = surface.layout.coordinates(point);
+    let (clamped, inside) = surface.grid.clamp(&at);
     let on_grid = &clamped[..surface.grid.axes().len()];
     let (corners, used) = surface.grid.corners(on_grid);
     let seconds = surface.grid.between(&corners, used);
@@ -22,14 +23,23 @@ pub fn predict(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> Timed {
     // and never decrease. Below the grid the nearest point holds: less work is not measured to be faster.
     let growth: f64 = on_grid
         .iter()
-        .zip(point)
+        .zip(at)
         .enumerate()
-        .map(|(axis, (edge, x))| (x / edge).max(1.0).powi(surface.kind.growth(axis)))
+        .map(|(axis, (edge, x))| (x / edge).max(1.0).powi(surface.layout.growth(axis)))
         .product();
     Timed {
         seconds: (seconds * growth).max(roofline) + routing,
         measured: inside && surface.coverage.as_ref().is_none_or(covered),
     }
+}
+
+/// The time a benchmark like that of the samples would report: [`predict`], and what its host added.
+#[must_use]
+pub fn as_timed(surface: &Surface, point: &[f64], gpu: &GpuSpec) -> f64 {
+    let seconds = predict(surface, point, gpu).seconds;
+    surface
+        .unaligned
+        .map_or(seconds, |u| u.as_timed(point[0], seconds))
 }
 
 /// Relative errors, as shares, of predictions against samples.
@@ -104,7 +114,7 @@ pub fn check(
         };
         let mut signed: Vec<f64> = of_kind
             .iter()
-            .map(|s| predict(surface, &s.point, gpu).seconds / s.seconds - 1.0)
+            .map(|s| as_timed(surface, &s.point, gpu) / s.seconds - 1.0)
             .collect();
         let outside = of_kind
             .iter()

@@ -5,6 +5,7 @@
 //! measured when all nodes it is interpolated from are covered.
 
 use super::grid::{Corners, Grid};
+use super::layout::Layout;
 use super::samples::Sample;
 
 /// One bit per node, in the order of the grid's values.
@@ -14,12 +15,12 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// The nodes of `grid` that rest on `samples`.
+    /// The nodes of `grid` that rest on `samples`, which `layout` places on it.
     #[must_use]
-    pub fn of(grid: &Grid, samples: &[&Sample]) -> Self {
+    pub(super) fn of(layout: &Layout, grid: &Grid, samples: &[&Sample]) -> Self {
         let mut bits = vec![false; grid.values().len()];
         for sample in samples {
-            let (clamped, _) = grid.clamp(&sample.point);
+            let (clamped, _) = grid.clamp(&layout.coordinates(&sample.point));
             let (corners, used) = grid.corners(&clamped[..grid.axes().len()]);
             for &(node, weight) in &corners[..used] {
                 bits[node] |= weight > 0.0;
@@ -112,12 +113,18 @@ mod tests {
     fn a_query_in_an_empty_corner_of_the_grid_is_not_measured() {
         let grid = grid();
         let samples = [sample(1e3, 2.0), sample(5e4, 2.0), sample(1e6, 8.0)];
-        let coverage = Coverage::of(&grid, &samples.iter().collect::<Vec<_>>());
+        let coverage = Coverage::of(
+            &KIND.layouts()[0],
+            &grid,
+            &samples.iter().collect::<Vec<_>>(),
+        );
         assert_eq!(coverage.count(), 4);
         let surface = Surface {
             kind: KIND,
+            layout: &KIND.layouts()[0],
             grid,
             routing_passes: 0.0,
+            unaligned: None,
             samples: 3,
             coverage: Some(coverage),
             error: None,
@@ -131,7 +138,11 @@ mod tests {
     #[test]
     fn what_is_written_is_read_back_and_nothing_else_is() {
         let samples = [sample(2e3, 3.0), sample(1e6, 8.0)];
-        let coverage = Coverage::of(&grid(), &samples.iter().collect::<Vec<_>>());
+        let coverage = Coverage::of(
+            &KIND.layouts()[0],
+            &grid(),
+            &samples.iter().collect::<Vec<_>>(),
+        );
         assert_eq!(coverage.hex(), "d81");
         assert_eq!(Coverage::from_hex("d81", 12), Some(coverage));
         for (text, nodes) in [("d8", 12), ("d810", 12), ("dx1", 12), ("d81", 11), ("", 1)] {

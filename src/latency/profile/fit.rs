@@ -1,15 +1,19 @@
 //! Fits surfaces to samples and cross-validates them.
 
+use std::collections::BTreeMap;
+
 use rand::seq::SliceRandom;
 use rayon::prelude::*;
 
-use super::check::{errors, figures, predict};
+use super::check::{as_timed, errors, figures, predict};
 use super::coverage::Coverage;
 use super::grid::{Axis, Grid};
+use super::layout::{Coordinates, Layout};
 use super::samples::Sample;
 use super::section::{Surface, SurfaceError, Surfaces};
 use super::shapes::{SurfaceKind, roofline_seconds, routing_seconds};
 use super::solver;
+use super::unaligned::Unaligned;
 use crate::hardware::GpuSpec;
 use crate::rng::stream;
 
@@ -45,10 +49,12 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
     let surfaces = jobs
         .into_par_iter()
         .map(|(kind, of_kind)| {
-            let mut surface = fit_surface(kind, &of_kind, &of_kind, gpu);
+            let plan = choose(kind, &of_kind, gpu);
+            let mut surface = plan.fit(&of_kind, &of_kind, gpu);
             // All samples, whatever part of them a fold left out.
-            surface.coverage = Some(Coverage::of(&surface.grid, &of_kind)).filter(|c| !c.is_full());
-            surface.error = validate.then(|| cross_validate(kind, &of_kind, gpu));
+            surface.coverage = Some(Coverage::of(surface.layout, &surface.grid, &of_kind))
+                .filter(|c| !c.is_full());
+            surface.error = validate.then(|| cross_validate(&plan, &of_kind, gpu));
             (kind, surface)
         })
         .collect();
@@ -58,86 +64,133 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
 /// How often inputs may be moved for routing.
 const PASSES: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 6.0];
 
-/// Fits a surface that spans `all` to `used`; for experts, with the number of routing passes that leaves the smallest
-/// residuals.
-fn fit_surface(kind: SurfaceKind, all: &[&Sample], used: &[&Sample], gpu: &GpuSpec) -> Surface {
-    let candidates = match kind {
+/// How a surface of a kind is fitted.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    kind: SurfaceKind,
+    layout: &'static Layout,
+    routing_passes: f64,
+    /// Whether unaligned rows are timed by their host instead of the surface.
+    unaligned: bool,
+}
+
+/// The plan with the smallest residuals on a random fifth of the samples that it is not fitted to. The same for all parts
+/// of a cross-validation.
+fn choose(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> Plan {
+    let passes = match kind {
         SurfaceKind::Experts(_) => PASSES,
         _ => &PASSES[..1],
     };
-    let fits = candidates.iter().map(|&routing_passes| {
-        let surface = Surface {
-            kind,
-            grid: fit_grid(kind, all, used, routing_passes, gpu),
-            routing_passes,
+    let aligned = samples.iter().filter(|s| Unaligned::aligned(s)).count();
+    // Both sorts must be there to tell one from the other.
+    let sorts = kind.fewest_samples()..samples.len() - kind.fewest_samples().min(samples.len());
+    let hosts: &[bool] = match kind {
+        SurfaceKind::Gemm(_) if sorts.contains(&aligned) => &[false, true],
+        _ => &[false],
+    };
+    let mut plans = Vec::new();
+    for layout in kind.layouts() {
+        for &routing_passes in passes {
+            plans.extend(hosts.iter().map(|&unaligned| Plan {
+                kind,
+                layout,
+                routing_passes,
+                unaligned,
+            }));
+        }
+    }
+    if plans.len() == 1 {
+        return plans[0];
+    }
+    let fold = row_folds(samples.len());
+    let (used, left_out) = split(samples, &fold, 0);
+    let residuals = |plan: &Plan| -> f64 {
+        let surface = plan.fit(samples, &used, gpu);
+        left_out
+            .iter()
+            .map(|s| (as_timed(&surface, &s.point, gpu) / s.seconds).ln().abs())
+            .sum()
+    };
+    let tried: Vec<(f64, Plan)> = plans
+        .into_par_iter()
+        .map(|plan| (residuals(&plan), plan))
+        .collect();
+    let best = tried.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
+    best.expect("every kind has a layout").1
+}
+
+impl Plan {
+    /// Fits a surface that spans `all` to `used`.
+    fn fit(&self, all: &[&Sample], used: &[&Sample], gpu: &GpuSpec) -> Surface {
+        let mut surface = Surface {
+            kind: self.kind,
+            layout: self.layout,
+            grid: self.grid(all, used, gpu),
+            routing_passes: self.routing_passes,
+            unaligned: None,
             samples: used.len(),
             coverage: None,
             error: None,
         };
-        let residual: f64 = used
-            .iter()
-            .map(|s| {
-                (predict(&surface, &s.point, gpu).seconds / s.seconds)
-                    .ln()
-                    .abs()
-            })
-            .sum();
-        (residual, surface)
-    });
-    fits.min_by(|a, b| a.0.total_cmp(&b.0))
-        .expect("there is at least one candidate")
-        .1
-}
+        if self.unaligned {
+            surface.unaligned = Unaligned::of(used, |s| predict(&surface, &s.point, gpu).seconds);
+        }
+        surface
+    }
 
-/// Fits a grid that spans `all` to `used`.
-fn fit_grid(
-    kind: SurfaceKind,
-    all: &[&Sample],
-    used: &[&Sample],
-    routing_passes: f64,
-    gpu: &GpuSpec,
-) -> Grid {
-    let axes: Vec<Axis> = kind
-        .axis_names()
-        .enumerate()
-        .map(|(d, name)| {
-            let low = all.iter().map(|s| s.point[d]).fold(f64::INFINITY, f64::min);
-            let high = all.iter().map(|s| s.point[d]).fold(0.0, f64::max);
-            Axis {
-                name: name.to_owned(),
-                knots: kind.knots(d, low, high),
-            }
-        })
-        .collect();
-    let nodes = axes.iter().map(|a| a.knots.len()).product();
-    let mut grid = Grid::new(axes, vec![0.0; nodes])
-        .expect("samples have positive coordinates and knots ascend");
-    let points: Vec<Vec<f64>> = used.iter().map(|s| s.point.clone()).collect();
-    let targets: Vec<f64> = used
-        .iter()
-        .map(|s| {
-            let routing = routing_passes * routing_seconds(kind, &s.point, gpu);
-            // Some time must be left for the experts themselves.
-            (s.seconds - routing).max(0.1 * s.seconds).ln()
-        })
-        .collect();
-    solver::fit(&mut grid, &points, &targets, &kind.rules());
-    raise_to_roofline(&mut grid, kind, gpu);
-    grid
+    /// Fits a grid that spans `all` to `used`.
+    fn grid(&self, all: &[&Sample], used: &[&Sample], gpu: &GpuSpec) -> Grid {
+        let spans: Vec<Coordinates> = all
+            .iter()
+            .map(|s| self.layout.coordinates(&s.point))
+            .collect();
+        let axes: Vec<Axis> = self
+            .layout
+            .axis_names()
+            .enumerate()
+            .map(|(d, name)| {
+                let low = spans.iter().map(|p| p[d]).fold(f64::INFINITY, f64::min);
+                let high = spans.iter().map(|p| p[d]).fold(0.0, f64::max);
+                Axis {
+                    name: name.to_owned(),
+                    knots: self.layout.knots(d, low, high),
+                }
+            })
+            .collect();
+        let nodes = axes.iter().map(|a| a.knots.len()).product();
+        let mut grid = Grid::new(axes, vec![0.0; nodes])
+            .expect("samples have positive coordinates and knots ascend");
+        let rows = || {
+            used.iter()
+                .filter(|s| !self.unaligned || Unaligned::aligned(s))
+        };
+        let points: Vec<Coordinates> = rows().map(|s| self.layout.coordinates(&s.point)).collect();
+        let targets: Vec<f64> = rows()
+            .map(|s| {
+                let routing = self.routing_passes * routing_seconds(self.kind, &s.point, gpu);
+                // Some time must be left for the experts themselves.
+                (s.seconds - routing).max(0.1 * s.seconds).ln()
+            })
+            .collect();
+        solver::fit(&mut grid, &points, &targets, &self.layout.rules());
+        raise_to_roofline(&mut grid, self.kind, self.layout, gpu);
+        grid
+    }
 }
 
 /// Lifts knots below the data sheet's roofline onto it and rounds to what a profile stores.
-fn raise_to_roofline(grid: &mut Grid, kind: SurfaceKind, gpu: &GpuSpec) {
+fn raise_to_roofline(grid: &mut Grid, kind: SurfaceKind, layout: &Layout, gpu: &GpuSpec) {
     let axes = grid.axes().to_vec();
     let values = grid.values().to_vec();
     let mut lifted = Vec::with_capacity(values.len());
     for (i, value) in values.into_iter().enumerate() {
         let mut rest = i;
-        let mut point = vec![0.0; axes.len()];
+        let mut on = vec![0.0; axes.len()];
         for (d, axis) in axes.iter().enumerate().rev() {
-            point[d] = axis.knots[rest % axis.knots.len()];
+            on[d] = axis.knots[rest % axis.knots.len()];
             rest /= axis.knots.len();
         }
+        let point = layout.point(&on);
         let seconds = value.exp().max(roofline_seconds(kind, &point, gpu));
         lifted.push((stored_us(seconds) * 1e-6).ln());
     }
@@ -164,43 +217,58 @@ fn decimal_exponent(x: f64) -> i32 {
     exponent
 }
 
-/// Errors on rows left out at random and on whole sites left out.
-fn cross_validate(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> SurfaceError {
+/// The part each of `count` rows belongs to, at random.
+fn row_folds(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    order.shuffle(&mut stream(0, "cross-validation"));
+    let mut fold = vec![0; count];
+    for (place, &row) in order.iter().enumerate() {
+        fold[row] = place % FOLDS;
+    }
+    fold
+}
+
+/// The part each row belongs to where whole sites, at random, form a part; `None` with fewer sites than parts.
+fn site_folds(samples: &[&Sample]) -> Option<Vec<usize>> {
     let mut sites: Vec<&str> = samples.iter().map(|s| s.site.as_str()).collect();
     sites.sort_unstable();
     sites.dedup();
-    let mut rng = stream(0, "cross-validation");
-    let mut row_order: Vec<usize> = (0..samples.len()).collect();
-    row_order.shuffle(&mut rng);
-    let mut row_fold = vec![0; samples.len()];
-    for (place, &row) in row_order.iter().enumerate() {
-        row_fold[row] = place % FOLDS;
-    }
-    sites.shuffle(&mut rng);
-    let site_fold: Vec<usize> = samples
-        .iter()
-        .map(|s| sites.iter().position(|&x| x == s.site).unwrap_or(0) % FOLDS)
-        .collect();
+    sites.shuffle(&mut stream(0, "cross-validation of sites"));
+    let place: BTreeMap<&str, usize> = sites.iter().enumerate().map(|(i, s)| (*s, i)).collect();
+    let fold = samples.iter().map(|s| place[s.site.as_str()] % FOLDS);
+    (sites.len() >= FOLDS).then(|| fold.collect())
+}
+
+/// Samples outside a part and inside it.
+fn split<'a>(
+    samples: &[&'a Sample],
+    fold_of: &[usize],
+    fold: usize,
+) -> (Vec<&'a Sample>, Vec<&'a Sample>) {
+    let part = |inside: bool| {
+        let rows = samples.iter().zip(fold_of);
+        rows.filter(|(_, f)| (**f == fold) == inside)
+            .map(|(s, _)| *s)
+            .collect()
+    };
+    (part(false), part(true))
+}
+
+/// Errors on rows left out at random and on whole sites left out.
+fn cross_validate(plan: &Plan, samples: &[&Sample], gpu: &GpuSpec) -> SurfaceError {
     let held_out = |fold_of: &[usize]| {
         let all: Vec<f64> = (0..FOLDS)
             .into_par_iter()
             .flat_map_iter(|fold| {
-                let part = |out: bool| -> Vec<&Sample> {
-                    samples
-                        .iter()
-                        .zip(fold_of)
-                        .filter(|(_, f)| (**f == fold) == out)
-                        .map(|(s, _)| *s)
-                        .collect()
-                };
-                let surface = fit_surface(kind, samples, &part(false), gpu);
-                errors(&part(true), |s| predict(&surface, &s.point, gpu).seconds)
+                let (used, left_out) = split(samples, fold_of, fold);
+                let surface = plan.fit(samples, &used, gpu);
+                errors(&left_out, |s| as_timed(&surface, &s.point, gpu))
             })
             .collect();
         figures(all)
     };
     SurfaceError {
-        rows: held_out(&row_fold),
-        sites: (sites.len() >= FOLDS).then(|| held_out(&site_fold)),
+        rows: held_out(&row_folds(samples.len())),
+        sites: site_folds(samples).map(|folds| held_out(&folds)),
     }
 }

@@ -10,13 +10,15 @@ mod coverage;
 mod error;
 mod fit;
 mod grid;
+mod layout;
 pub mod samples;
 mod section;
 mod shapes;
 mod solver;
+mod unaligned;
 mod write;
 
-pub use check::{Checked, check, predict};
+pub use check::{Checked, as_timed, check, predict};
 pub use coverage::Coverage;
 pub use error::ProfileError;
 pub use fit::{FitReport, fit};
@@ -27,4 +29,5 @@ pub use shapes::{
     CopyPath, Launch, Point, SurfaceKind, collective_point, decode_point, dispatch_point,
     experts_point, gemm_point, latent_point, prefill_point, roofline_seconds, routing_seconds,
 };
+pub use unaligned::Unaligned;
 pub use write::profile_yaml;

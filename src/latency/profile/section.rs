@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::coverage::Coverage;
 use super::error::ProfileError;
 use super::grid::{Axis, Grid};
-use super::shapes::SurfaceKind;
+use super::layout::Layout;
+use super::shapes::{Point, SurfaceKind};
+use super::unaligned::Unaligned;
 
 /// Relative errors in percent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -37,17 +39,33 @@ pub struct SurfaceError {
 pub struct Surface {
     /// What it times.
     pub kind: SurfaceKind,
+    /// Where points lie on the grid.
+    pub(super) layout: &'static Layout,
     /// Times.
     pub grid: Grid,
     /// How often the inputs of all visits of a group of ranks are moved besides, for experts; see
     /// [`super::routing_seconds`].
     pub routing_passes: f64,
+    /// What the host of the benchmark added where m is not aligned.
+    pub unaligned: Option<Unaligned>,
     /// Samples it was fitted to.
     pub samples: usize,
     /// Nodes that rest on samples; `None` for all.
     pub coverage: Option<Coverage>,
     /// Cross-validated errors.
     pub error: Option<SurfaceError>,
+}
+
+impl Surface {
+    /// A point at these coordinates of the grid. Experts are those of a rank without a group, each touched.
+    #[must_use]
+    pub fn point_at(&self, on: &[f64]) -> Point {
+        let mut point = self.layout.point(on);
+        if let SurfaceKind::Experts(_) = self.kind {
+            point.extend([point[0], on[1]]);
+        }
+        point
+    }
 }
 
 /// All surfaces of a profile by kind.
@@ -62,6 +80,8 @@ struct SurfaceSection {
     samples: usize,
     #[serde(default)]
     routing_passes: f64,
+    #[serde(default)]
+    unaligned: Option<Unaligned>,
     #[serde(default)]
     error_percent: Option<SurfaceError>,
     #[serde(default)]
@@ -94,14 +114,12 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
         let kind = SurfaceKind::from_names(&section.kind, &section.variant)
             .ok_or_else(|| bad(format!("unknown surface `{name}`")))?;
         let names: Vec<&str> = section.axes.iter().map(|a| a.name.as_str()).collect();
-        if !kind.axis_names().eq(names.iter().copied()) {
-            let expected: Vec<&str> = kind.axis_names().collect();
-            return Err(bad(format!(
-                "{name}: axes are {}, expected {}",
-                names.join(", "),
-                expected.join(", ")
-            )));
-        }
+        let layout = layout_of(kind, &names).map_err(|expected| {
+            bad(format!(
+                "{name}: axes are {}, expected {expected}",
+                names.join(", ")
+            ))
+        })?;
         let axes = section
             .axes
             .into_iter()
@@ -126,8 +144,10 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
         });
         let surface = Surface {
             kind,
+            layout,
             grid,
             routing_passes: section.routing_passes,
+            unaligned: section.unaligned,
             samples: section.samples,
             coverage: coverage.transpose()?,
             error: section.error_percent,
@@ -135,4 +155,19 @@ pub fn parse(value: &serde_yaml::Value, path: &str) -> Result<Surfaces, ProfileE
         surfaces.insert(kind, surface);
     }
     Ok(surfaces)
+}
+
+/// The layout of a kind with these axes, or the names of those there are.
+fn layout_of(kind: SurfaceKind, names: &[&str]) -> Result<&'static Layout, String> {
+    let layouts = kind.layouts();
+    layouts
+        .iter()
+        .find(|l| l.axis_names().eq(names.iter().copied()))
+        .ok_or_else(|| {
+            let each = layouts.iter().map(|l| {
+                let names: Vec<&str> = l.axis_names().collect();
+                names.join(", ")
+            });
+            each.collect::<Vec<_>>().join("; or ")
+        })
 }

@@ -1,6 +1,6 @@
 //! What each kind of surface is a function of: its axes, knots, smoothness and roofline.
 
-use super::solver::AxisRule;
+use super::layout::{self, AxisShape, Layout, Place, axis};
 use crate::hardware::GpuSpec;
 use crate::latency::kernels::{
     Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
@@ -103,27 +103,13 @@ impl CopyPath {
 /// Coordinates on the axes of a kind.
 pub type Point = Vec<f64>;
 
-/// An axis of a kind: name, knots, rule.
-struct AxisShape {
-    name: &'static str,
-    knots: &'static [f64],
-    rule: AxisRule,
-}
-
-const fn axis(name: &'static str, knots: &'static [f64], smooth: f64, monotone: bool) -> AxisShape {
-    AxisShape {
-        name,
-        knots,
-        rule: AxisRule { smooth, monotone },
-    }
-}
-
 const GEMM: &[AxisShape] = &[
     axis(
         "m",
         &[
-            1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 96.0, 128.0, 192.0, 256.0, 384.0, 512.0, 768.0,
-            1024.0, 1536.0, 2048.0, 4096.0, 8192.0, 32768.0,
+            // Pairs are the steps of tiles and of the shapes kernels were tuned for.
+            1.0, 2.0, 8.0, 16.0, 17.0, 64.0, 128.0, 129.0, 192.0, 256.0, 257.0, 512.0, 1024.0,
+            2048.0, 2049.0, 4096.0, 8192.0, 32768.0,
         ],
         1e-3,
         true,
@@ -189,7 +175,8 @@ const LATENT_PREFILL: &[AxisShape] = &[
 const LATENT_DECODE: &[AxisShape] = &[
     axis("batch", BATCHES, 3e-3, true),
     axis("context", CONTEXTS, 3e-3, true),
-    axis("heads", &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0], 3e-3, true),
+    // Kernels for 32 and 64 heads are slower than those for 16 and for 128 on Blackwell.
+    axis("heads", &[1.0, 8.0, 16.0, 32.0, 64.0, 128.0], 5e-4, false),
 ];
 
 const EXPERTS: &[AxisShape] = &[
@@ -317,36 +304,36 @@ impl SurfaceKind {
         }
     }
 
-    const fn shape(self) -> &'static [AxisShape] {
+    /// Sets of axes a surface of the kind may have; the first is the plain one.
+    #[must_use]
+    pub(super) fn layouts(self) -> &'static [Layout] {
+        const GEMMS: &[Layout] = &[Layout::plain(GEMM)];
+        const PREFILLS: &[Layout] = &[Layout::plain(PREFILL)];
+        const DECODES: &[Layout] = &[
+            Layout::plain(DECODE),
+            Layout::new(layout::DECODE_UNITS, Place::SequenceHeads),
+        ];
+        const LATENT_PREFILLS: &[Layout] = &[Layout::plain(LATENT_PREFILL)];
+        const LATENT_DECODES: &[Layout] = &[Layout::plain(LATENT_DECODE)];
+        const MIXTURES: &[Layout] = &[
+            Layout::plain(EXPERTS),
+            Layout::new(layout::EXPERTS_TOUCHED, Place::ExpertsTouched),
+        ];
+        const COLLECTIVES: &[Layout] = &[Layout::plain(COLLECTIVE)];
+        const ELEMENTWISES: &[Layout] = &[Layout::plain(ELEMENTWISE)];
+        const DISPATCHES: &[Layout] = &[Layout::plain(DISPATCH)];
+        const LAUNCHES: &[Layout] = &[Layout::plain(LAUNCH)];
         match self {
-            Self::Gemm(_) => GEMM,
-            Self::PrefillAttention(..) => PREFILL,
-            Self::DecodeAttention(..) => DECODE,
-            Self::LatentPrefill(_) => LATENT_PREFILL,
-            Self::LatentDecode(_) => LATENT_DECODE,
-            Self::Experts(_) => EXPERTS,
-            Self::Collective(_) => COLLECTIVE,
-            Self::Elementwise | Self::Copy(_) => ELEMENTWISE,
-            Self::Dispatch(..) => DISPATCH,
-            Self::Launch(_) => LAUNCH,
-        }
-    }
-
-    /// Names of the axes.
-    pub fn axis_names(self) -> impl Iterator<Item = &'static str> {
-        self.shape().iter().map(|a| a.name)
-    }
-
-    pub(super) fn rules(self) -> Vec<AxisRule> {
-        self.shape().iter().map(|a| a.rule).collect()
-    }
-
-    /// How fast the roofline grows along an axis at most, as a power: what a time beyond the grid is scaled by.
-    pub(super) fn growth(self, axis: usize) -> i32 {
-        match self.shape()[axis].name {
-            "new_tokens" => 2,
-            "group" | "experts" | "skew" | "ranks" | "launches" => 0,
-            _ => 1,
+            Self::Gemm(_) => GEMMS,
+            Self::PrefillAttention(..) => PREFILLS,
+            Self::DecodeAttention(..) => DECODES,
+            Self::LatentPrefill(_) => LATENT_PREFILLS,
+            Self::LatentDecode(_) => LATENT_DECODES,
+            Self::Experts(_) => MIXTURES,
+            Self::Collective(_) => COLLECTIVES,
+            Self::Elementwise | Self::Copy(_) => ELEMENTWISES,
+            Self::Dispatch(..) => DISPATCHES,
+            Self::Launch(_) => LAUNCHES,
         }
     }
 
@@ -355,23 +342,8 @@ impl SurfaceKind {
         match self {
             Self::Launch(_) => 1,
             Self::Copy(_) => 4,
-            _ => 12 * self.shape().len(),
+            _ => 12 * self.layouts()[0].len(),
         }
-    }
-
-    /// Knots for an axis that spans `low` to `high`: the kind's own between, and the ends.
-    pub(super) fn knots(self, axis: usize, low: f64, high: f64) -> Vec<f64> {
-        let close = |a: f64, b: f64| (a / b).log2().abs() < 0.2;
-        let mut knots = vec![low];
-        for &k in self.shape()[axis].knots {
-            if k > low && k < high && !close(k, low) && !close(k, high) {
-                knots.push(k);
-            }
-        }
-        if high > low {
-            knots.push(high);
-        }
-        knots
     }
 }
 
@@ -479,10 +451,10 @@ pub fn latent_point(layout: &LatentLayout, batch: f64, tokens: f64) -> [f64; 3] 
     [batch, tokens, f64::from(layout.heads)]
 }
 
-/// Where experts lie; `skew` 1 is balanced. The last number is off the grid: the visits of the whole group of ranks,
-/// which every rank routes and permutes (see [`routing_seconds`]).
+/// Where experts lie; `skew` 1 is balanced. Two more numbers: the visits of the whole group of ranks, which every rank
+/// routes and permutes (see [`routing_seconds`]), and the experts of this rank that are touched when routing is even.
 #[must_use]
-pub fn experts_point(e: &Experts, skew: f64) -> [f64; 6] {
+pub fn experts_point(e: &Experts, skew: f64) -> [f64; 7] {
     [
         e.visits(),
         f64::from(e.experts) / f64::from(e.ep),
@@ -490,6 +462,7 @@ pub fn experts_point(e: &Experts, skew: f64) -> [f64; 6] {
         f64::from(e.size) / f64::from(e.tp),
         skew,
         e.tokens as f64 * f64::from(e.top_k),
+        e.touched(),
     ]
 }
 

@@ -7,7 +7,7 @@
 use super::grid::Grid;
 
 /// How smooth and how monotone.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AxisRule {
     /// Weight of the squared second derivative in log₂ of the axis.
     pub smooth: f64,
@@ -26,10 +26,13 @@ const RIDGE: f64 = 1e-6;
 /// Largest weight of a violated edge.
 const BARRIER: f64 = 30.0;
 
-/// A row of at most three weighted nodes that should sum to zero.
+/// Knots closer than this, in log₂, are the two sides of a step: a tile that one more row no longer fits.
+const STEP: f64 = 0.15;
+
+/// A row of at most four weighted nodes that should sum to zero; unused ones have no factor.
 struct Penalty {
-    nodes: [u32; 3],
-    factors: [f64; 3],
+    nodes: [u32; 4],
+    factors: [f64; 4],
     weight: f64,
 }
 
@@ -41,12 +44,12 @@ struct Design {
 }
 
 impl Design {
-    fn new(grid: &Grid, points: &[Vec<f64>]) -> Self {
+    fn new<P: AsRef<[f64]>>(grid: &Grid, points: &[P]) -> Self {
         let per_row = 1 << grid.axes().len();
         let mut nodes = Vec::with_capacity(points.len() * per_row);
         let mut weights = Vec::with_capacity(points.len() * per_row);
         for point in points {
-            let (corners, used) = grid.corners(point);
+            let (corners, used) = grid.corners(point.as_ref());
             for &(node, weight) in &corners[..used] {
                 nodes.push(u32::try_from(node).expect("grids have fewer than 2^32 nodes"));
                 weights.push(weight);
@@ -85,31 +88,44 @@ fn slice(nodes: usize, length: usize, stride: usize, at: usize) -> impl Iterator
     (0..nodes).filter(move |n| n / stride % length == at)
 }
 
-/// Curvature and first-difference rows of all axes.
+/// Curvature and first-difference rows of all axes. Curvature ties the slopes of neighbouring intervals; a step is no
+/// interval, so the slopes on its two sides are tied and its height is free.
 fn smoothness(grid: &Grid, rules: &[AxisRule]) -> Vec<Penalty> {
     let nodes = grid.values().len();
     let mut rows = Vec::new();
     for (d, (length, stride)) in strides(grid).into_iter().enumerate() {
         let logs: Vec<f64> = grid.axes()[d].knots.iter().map(|k| k.log2()).collect();
+        let width = |i: usize| logs[i + 1] - logs[i];
         for i in 0..length.saturating_sub(1) {
             rows.extend(slice(nodes, length, stride, i).map(|n| difference(n, n + stride, FIRST)));
         }
-        for i in 1..length.saturating_sub(1) {
-            let (before, after) = (logs[i] - logs[i - 1], logs[i + 1] - logs[i]);
-            let scale = ((before + after) / 2.0).sqrt();
-            let factors = [
-                2.0 * scale / (before * (before + after)),
-                -2.0 * scale / (before * after),
-                2.0 * scale / (after * (before + after)),
-            ];
+        let intervals: Vec<usize> = (0..length.saturating_sub(1))
+            .filter(|&i| width(i) >= STEP)
+            .collect();
+        for pair in intervals.windows(2) {
+            let (i, j) = (pair[0], pair[1]);
+            let tie = bend(width(i), width(j), j - i);
             rows.extend(slice(nodes, length, stride, i).map(|n| Penalty {
-                nodes: [index(n - stride), index(n), index(n + stride)],
-                factors,
+                nodes: [0, 1, j - i, j - i + 1].map(|k| index(n + k * stride)),
+                factors: tie,
                 weight: rules[d].smooth,
             }));
         }
     }
     rows
+}
+
+/// Factors of the difference of two slopes over intervals of these widths, the second `apart` knots after the first,
+/// scaled so that its square is ∫ second derivative².
+fn bend(before: f64, after: f64, apart: usize) -> [f64; 4] {
+    let scale = 2.0 * f64::midpoint(before, after).sqrt() / (before + after);
+    let (before, after) = (scale / before, scale / after);
+    if apart == 1 {
+        // The end of the first interval is the start of the second.
+        [before, -before - after, 0.0, after]
+    } else {
+        [before, -before, -after, after]
+    }
 }
 
 fn index(n: usize) -> u32 {
@@ -118,8 +134,8 @@ fn index(n: usize) -> u32 {
 
 fn difference(low: usize, high: usize, weight: f64) -> Penalty {
     Penalty {
-        nodes: [index(low), index(high), index(low)],
-        factors: [-1.0, 1.0, 0.0],
+        nodes: [index(low), index(high), index(low), index(low)],
+        factors: [-1.0, 1.0, 0.0, 0.0],
         weight,
     }
 }
@@ -161,10 +177,10 @@ impl Normal<'_> {
         for p in self.penalties.iter().copied().flatten() {
             if p.weight > 0.0 {
                 let r: f64 = p.weight
-                    * (0..3)
+                    * (0..4)
                         .map(|j| p.factors[j] * x[p.nodes[j] as usize])
                         .sum::<f64>();
-                for j in 0..3 {
+                for j in 0..4 {
                     out[p.nodes[j] as usize] += p.factors[j] * r;
                 }
             }
@@ -179,7 +195,7 @@ impl Normal<'_> {
             }
         }
         for p in self.penalties.iter().copied().flatten() {
-            for j in 0..3 {
+            for j in 0..4 {
                 diagonal[p.nodes[j] as usize] += p.weight * p.factors[j] * p.factors[j];
             }
         }
@@ -220,7 +236,12 @@ impl Normal<'_> {
 }
 
 /// Fits the values of `grid` to `targets` (ln seconds) at `points`.
-pub(super) fn fit(grid: &mut Grid, points: &[Vec<f64>], targets: &[f64], rules: &[AxisRule]) {
+pub(super) fn fit<P: AsRef<[f64]>>(
+    grid: &mut Grid,
+    points: &[P],
+    targets: &[f64],
+    rules: &[AxisRule],
+) {
     let nodes = grid.values().len();
     let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
     let design = Design::new(grid, points);
@@ -324,6 +345,18 @@ mod tests {
         targets[20] += 3.0;
         fit(&mut grid, &points, &targets, &[RULE]);
         assert!((grid.at(&points[20]) / points[20][0] - 1.0).abs() < 0.05);
+    }
+
+    #[test]
+    fn a_step_between_close_knots_is_not_smoothed_away() {
+        let mut grid = line(&[16.0, 64.0, 128.0, 129.0, 256.0, 512.0]);
+        let time = |x: f64| if x < 128.5 { x } else { 1.4 * x };
+        let points: Vec<Vec<f64>> = (16..=512).map(|i| vec![f64::from(i)]).collect();
+        let targets: Vec<f64> = points.iter().map(|p| time(p[0]).ln()).collect();
+        fit(&mut grid, &points, &targets, &[RULE]);
+        for x in [100.0, 128.0, 129.0, 200.0] {
+            assert!((grid.at(&[x]) / time(x) - 1.0).abs() < 0.02, "{x}");
+        }
     }
 
     #[test]

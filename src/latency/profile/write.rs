@@ -77,6 +77,13 @@ fn write_surface(out: &mut String, surface: &Surface) -> std::fmt::Result {
     if surface.routing_passes > 0.0 {
         writeln!(out, "  routing_passes: {}", surface.routing_passes)?;
     }
+    if let Some(u) = &surface.unaligned {
+        writeln!(
+            out,
+            "  unaligned: {{multiple: {}, least_us: {}}}",
+            u.multiple, u.least_us
+        )?;
+    }
     writeln!(out, "  samples: {}", surface.samples)?;
     if let Some(e) = &surface.error {
         let f =

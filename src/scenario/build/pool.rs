@@ -332,13 +332,12 @@ fn batch_rule(system: &System, pool: &Pool, role: Role) -> BatchRule {
         None | Some(BatchKind::SharedSm) => {}
     }
     match (role, system.policy) {
-        (Role::Both, Policy::Chunked) => BatchRule::DecodeFirst,
         (Role::Both, Policy::Static) => BatchRule::RunToCompletion,
         // Where instances mix, so do their steps.
         (_, Policy::MixedPool) if pool.chunk_budget.or(system.chunk_budget).is_none() => {
             BatchRule::Mixed
         }
-        (_, Policy::MixedPool) => BatchRule::DecodeFirst,
+        (Role::Both, Policy::Chunked) | (_, Policy::MixedPool) => BatchRule::DecodeFirst,
         // A chunk budget on the prefill pool asks for chunks; decode pools only ever recompute.
         (Role::Prefill, _) if pool.chunk_budget.or(system.chunk_budget).is_some() => {
             BatchRule::DecodeFirst
