@@ -10,7 +10,7 @@ use crate::shrink::holds;
 #[test]
 fn roles_change_at_the_same_instants_in_both_modes() {
     let (mut pulled, mut switched) = (0, 0);
-    for seed in 20_000_000..20_001_000 {
+    for seed in 20_000_000..20_001_200 {
         let scenario = Scenario::moving(seed);
         holds(&scenario, |scenario| {
             let stepping = Facts::of(scenario, false, None);

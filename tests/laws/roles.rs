@@ -232,7 +232,7 @@ fn requests_of_one_instance_do_not_travel() {
 fn an_instance_drains_and_takes_its_time_before_it_works_in_its_new_role() {
     // Nothing is sent to it from when it begins to drain until it has the new role.
     let mut tested = 0;
-    for seed in 21_600_000..21_600_400 {
+    for seed in 21_600_000..21_600_600 {
         let scenario = Scenario::moving(seed);
         let RoleRule::Dynamic(rule) = &scenario.spec.roles else {
             continue;
