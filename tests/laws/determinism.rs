@@ -6,7 +6,7 @@ use crate::scenario::Scenario;
 #[test]
 fn l7_a_second_run_and_runs_on_four_threads_tell_the_same() {
     let facts = |seed: u64| {
-        let scenario = if seed % 4 == 0 {
+        let scenario = if seed.is_multiple_of(4) {
             Scenario::moving(seed)
         } else {
             Scenario::random(seed)
