@@ -117,6 +117,8 @@ pub(super) struct Instance {
     pub(super) swapped: VecDeque<SlotId>,
     /// Time that moving KV caches to and from the host adds to the next step.
     pub(super) swap_time: SimDuration,
+    /// Time that loading prompt blocks from the CPU tier adds to the step in which their prompts start.
+    pub(super) load_time: SimDuration,
     /// Sequences ready for their first decode step here, and since when.
     pub(super) joiners: Vec<(SlotId, SimTime)>,
     /// Sequences routed here to decode whose KV blocks are not reserved yet.

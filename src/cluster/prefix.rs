@@ -110,7 +110,8 @@ impl Instance {
                 cache.load(&ids[found.hits..found.hits + found.cpu_hits]);
                 let loads = found.cpu_hits as u64;
                 let load = self.cpu_load.as_ps().saturating_mul(loads);
-                self.add_copy_time(SimDuration::from_ps(load));
+                let sum = self.load_time.as_ps().saturating_add(load);
+                self.load_time = SimDuration::from_ps(sum.min(u64::MAX / 4));
             }
             let live = &mut table[slot];
             live.held = found.hits;

@@ -469,6 +469,7 @@ fn new_instance(
         partial: Vec::new(),
         swapped: std::collections::VecDeque::new(),
         swap_time: SimDuration::ZERO,
+        load_time: SimDuration::ZERO,
         joiners: Vec::new(),
         inbound: std::collections::VecDeque::new(),
         early: 0,

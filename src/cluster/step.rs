@@ -291,6 +291,18 @@ impl Instance {
         host.observer().preempted(now, self.id, id);
     }
 
+    /// How much copies between host and GPU memory lengthen the step that starts on `index`.
+    fn copy_time(&mut self, index: usize) -> SimDuration {
+        let mut ps = 0;
+        if index == 0 {
+            ps += std::mem::take(&mut self.swap_time).as_ps();
+        }
+        if index == self.prompts {
+            ps += std::mem::take(&mut self.load_time).as_ps();
+        }
+        SimDuration::from_ps(ps)
+    }
+
     /// Starts the batch that stands on `index`, with the times of `site`.
     pub(super) fn start<H: Host>(
         &mut self,
@@ -300,11 +312,7 @@ impl Instance {
         host: &mut H,
     ) {
         let now = host.now();
-        let extra = if index == 0 {
-            std::mem::take(&mut self.swap_time)
-        } else {
-            SimDuration::ZERO
-        };
+        let extra = self.copy_time(index);
         let one_stage = self.stages.len() == 1 || self.prompts > 0;
         let lone_decode = index == 0
             && one_stage

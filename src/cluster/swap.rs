@@ -70,11 +70,6 @@ impl Instance {
     fn add_swap_time(&mut self, bytes: u64, bytes_per_sec: f64) {
         let time = SimDuration::from_secs_f64(bytes as f64 / bytes_per_sec)
             .unwrap_or(SimDuration::from_ps(u64::MAX / 4));
-        self.add_copy_time(time);
-    }
-
-    /// Lengthens the next step by a copy between host and GPU memory.
-    pub(super) fn add_copy_time(&mut self, time: SimDuration) {
         let sum = self.swap_time.as_ps().saturating_add(time.as_ps());
         self.swap_time = SimDuration::from_ps(sum.min(u64::MAX / 4));
     }

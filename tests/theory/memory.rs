@@ -7,6 +7,8 @@ use pdsim::cluster::{
 };
 use pdsim::ids::InstanceId;
 use pdsim::latency::fixed::Fixed;
+use pdsim::latency::share::{IdleSms, SmCurve, SmSplit};
+use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
 use pdsim::sim::{Options, simulate};
 use pdsim::units::{SimDuration, SimTime};
@@ -94,33 +96,49 @@ fn run(spec: &SystemSpec, requests: &[RequestSpec], ids: &[Vec<u32>]) -> Keep {
     fast
 }
 
+/// A pool that takes one step at a time, and one with prompts and decodes in streams of their own, which alone have the whole GPU.
+fn one_stream_and_two() -> [PoolSpec; 2] {
+    let one = caching(pool(Role::Both, 1, 1, steps()), 8);
+    let split = SmSplit {
+        prefill_share: 0.5,
+        contention: 1.0,
+        idle: IdleSms::Lent,
+        curve: SmCurve::default(),
+    };
+    let two = PoolSpec {
+        multiplex: Some(split.streams(&one.latency)),
+        batch: BatchRule::SharedSm { chunks: false },
+        ..one.clone()
+    };
+    [one, two]
+}
+
 #[test]
 fn what_the_gpu_dropped_is_loaded_from_the_cpu_tier_and_lengthens_the_step() {
     // Eight blocks. A leaves four cached; B takes six, so that the last two of A go. C is A's prompt again: two blocks on the GPU, two in the
     // tier, at 5 ms each (4 bytes at 800 B/s), and one token to compute.
     let requests = [request(0, 16, 1), request(100, 24, 1), request(200, 16, 1)];
     let ids = [vec![0, 1, 2, 3], (10..16).collect(), vec![0, 1, 2, 3]];
-    let mut spec = system(
-        vec![caching(pool(Role::Both, 1, 1, steps()), 8)],
-        f64::INFINITY,
-    );
-    let plain = run(&spec, &requests, &ids);
-    assert_eq!(plain.looked_up[2], (16, 8, 0));
-    assert_eq!(plain.records[2].first_token, at(200 + 10 + 8));
-    spec.pools[0].kv.cpu_cache = Some(CpuTier {
-        blocks: 100,
-        bytes_per_sec: 800.0,
-    });
-    let tiered = run(&spec, &requests, &ids);
-    assert_eq!(tiered.looked_up[2], (16, 15, 7));
-    assert_eq!(tiered.records[2].first_token, at(200 + 10 + 1 + 2 * 5));
-    // A tier of one block has kept the earlier of the two, which left last.
-    if let Some(tier) = &mut spec.pools[0].kv.cpu_cache {
-        tier.blocks = 1;
+    for pool in one_stream_and_two() {
+        let mut spec = system(vec![pool], f64::INFINITY);
+        let plain = run(&spec, &requests, &ids);
+        assert_eq!(plain.looked_up[2], (16, 8, 0));
+        assert_eq!(plain.records[2].first_token, at(200 + 10 + 8));
+        spec.pools[0].kv.cpu_cache = Some(CpuTier {
+            blocks: 100,
+            bytes_per_sec: 800.0,
+        });
+        let tiered = run(&spec, &requests, &ids);
+        assert_eq!(tiered.looked_up[2], (16, 15, 7));
+        assert_eq!(tiered.records[2].first_token, at(200 + 10 + 1 + 2 * 5));
+        // A tier of one block has kept the earlier of the two, which left last.
+        if let Some(tier) = &mut spec.pools[0].kv.cpu_cache {
+            tier.blocks = 1;
+        }
+        let small = run(&spec, &requests, &ids);
+        assert_eq!(small.looked_up[2], (16, 12, 4));
+        assert_eq!(small.records[2].first_token, at(200 + 10 + 4 + 5));
     }
-    let small = run(&spec, &requests, &ids);
-    assert_eq!(small.looked_up[2], (16, 12, 4));
-    assert_eq!(small.records[2].first_token, at(200 + 10 + 4 + 5));
 }
 
 #[test]

@@ -12,6 +12,9 @@ use super::pool::PoolContext;
 
 const NO_CACHE: &str = "keeps what a prefix cache drops, but there is none here; write `prefix_cache: true`, or remove it";
 
+/// Beyond this neither a GPU's price per hour nor its power in watts is meant.
+const MOST: f64 = 1e6;
+
 impl Builder<'_> {
     /// What becomes of sequences that a pool preempts.
     pub(super) fn preemption(
@@ -128,12 +131,12 @@ impl Builder<'_> {
         let power_w = pool.power_w.unwrap_or(gpu.power_w);
         let price = usd_per_hour.unwrap_or(0.0);
         self.require(
-            price.is_finite() && price >= 0.0,
+            (0.0..=MOST).contains(&price),
             &format!("{path}.price_per_hour_usd"),
             || format!("is {price}, expected US dollars per GPU-hour, such as 4.76"),
         );
         self.require(
-            power_w.is_finite() && power_w > 0.0,
+            power_w > 0.0 && power_w <= MOST,
             &format!("{path}.power_w"),
             || format!("is {power_w}, expected watts per GPU above zero, such as 700"),
         );
