@@ -157,7 +157,7 @@ impl Format {
         let unit = options.time_unit.or(self.unit()).map_or(1, TimeUnit::ps);
         Ok(match self {
             Self::PdsimCsv => Box::new(pdsim_csv::PdsimCsv::new(input, unit)?),
-            Self::PdsimJsonl => Box::new(pdsim_jsonl::PdsimJsonl::new(input)),
+            Self::PdsimJsonl => Box::new(pdsim_jsonl::PdsimJsonl::new(input, unit)),
             Self::Azure => Box::new(azure::Azure::new(input)?),
             Self::Mooncake | Self::GuideLlm => Box::new(mooncake::Mooncake::new(input, unit)),
             Self::Bailian => Box::new(bailian::Bailian::new(input, unit)),

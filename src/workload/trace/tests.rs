@@ -583,3 +583,14 @@ fn a_long_trace_that_lost_rows_or_begins_earlier_is_not_read_as_a_shorter_one() 
         );
     }
 }
+
+#[test]
+fn a_time_unit_that_is_named_holds_for_pdsim_jsonl_as_well() {
+    let row = |at| format!("{{\"arrival_s\": {at}, \"input_tokens\": 9, \"output_tokens\": 3}}\n");
+    let options = ReadOptions {
+        time_unit: Some(TimeUnit::Milliseconds),
+        ..ReadOptions::default()
+    };
+    let trace = read_with([row("0"), row("2.5")].concat(), &options).unwrap();
+    assert_eq!(arrivals_ps(&trace), [0, 2_500_000_000]);
+}

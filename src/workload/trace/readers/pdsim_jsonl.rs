@@ -6,7 +6,6 @@
 use serde::Deserialize;
 use serde_json::Number;
 
-use crate::units::PS_PER_S;
 use crate::workload::trace::error::Fault;
 use crate::workload::trace::parse::json::{self, Lines};
 use crate::workload::trace::row::{Classes, Extra, Row, Rows, session_number};
@@ -18,6 +17,7 @@ const EXPECTED: &str = "an object with `arrival_s` of at least 0, `input_tokens`
 /// Reads pdsim JSONL.
 pub(crate) struct PdsimJsonl {
     lines: Lines,
+    unit_ps: u64,
     last: Record,
     classes: Classes,
 }
@@ -43,10 +43,11 @@ struct Record {
 }
 
 impl PdsimJsonl {
-    /// Starts at the first line.
-    pub(crate) fn new(input: Input) -> Self {
+    /// Starts at the first line; arrivals are in units of `unit_ps`.
+    pub(crate) fn new(input: Input, unit_ps: u64) -> Self {
         Self {
             lines: Lines::new(input),
+            unit_ps,
             last: Record::default(),
             classes: Classes::default(),
         }
@@ -61,7 +62,7 @@ impl Rows for PdsimJsonl {
         let at_ps = record
             .arrival_s
             .as_ref()
-            .and_then(|number| json::time(number, PS_PER_S));
+            .and_then(|number| json::time(number, self.unit_ps));
         let fault = |seen: &str| Fault::new(self.lines.line(), seen, EXPECTED);
         let at_ps = at_ps
             .filter(|ps| *ps >= 0)
