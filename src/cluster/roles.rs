@@ -226,7 +226,7 @@ impl Cluster {
     }
 
     /// Lets mixed instances that are empty go back to their pools.
-    fn leave_mixed<H: Host>(&mut self, host: &mut H) {
+    pub(super) fn leave_mixed<H: Host>(&mut self, host: &mut H) {
         let Some(keeper) = &mut self.roles else {
             return;
         };

@@ -253,6 +253,8 @@ impl Cluster {
             self.feed_network(host);
         }
         if self.roles.is_some() {
+            // What happened since routing may have emptied an instance, and when the next event comes is another matter.
+            self.leave_mixed(host);
             self.settle_switch(host);
         }
     }
