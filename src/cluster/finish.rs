@@ -231,7 +231,7 @@ impl Instance {
         if live.record.prefill_end == SimTime::NEVER {
             live.record.prefill_end = now;
         }
-        let leaves = live.hands_off || (live.placed && live.decode_on != self.id);
+        let leaves = live.leaves(self.id);
         let tokens = u64::from(live.to_compute);
         self.prompt_tokens -= tokens;
         if !leaves || outlet.first_token == FirstToken::Prefill {

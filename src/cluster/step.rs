@@ -11,7 +11,7 @@ use super::table::Table;
 use super::views::{Partial, Waiting};
 use crate::ids::SlotId;
 use crate::latency::{Chunk, StepShape};
-use crate::policy::batch::{InstanceView, Pick, StepPlan};
+use crate::policy::batch::{InstanceView, LongPrompts, Pick, StepPlan};
 use crate::units::{Fine, SimDuration, SimTime};
 
 /// What forming steps needs besides the instance.
@@ -107,7 +107,10 @@ impl Instance {
                 kv: &self.kv,
                 reserve: self.reserve,
                 // Sequences that have their KV caches in host memory, or wait for the blocks of their replies, come first.
-                closed: !self.swapped.is_empty() || self.awaits_reply() || !takes_prompts,
+                closed: !self.swapped.is_empty()
+                    || self.awaits_reply()
+                    || !takes_prompts
+                    || self.goes_on(shop.pool.limits.long_prompts, shop.table),
                 prefix: self.prefix.as_ref(),
             },
             partial: &Partial {
@@ -129,6 +132,27 @@ impl Instance {
         shop.plan.picks.clear();
         shop.plan.decodes = 0;
         self.policy.plan(&view, shop.plan);
+    }
+
+    /// Whether the decodes go on as they are because none but long prompts on their way to another instance waits, and those may
+    /// not interrupt them.
+    fn goes_on(&self, long: Option<LongPrompts>, table: &Table) -> bool {
+        let Some(LongPrompts {
+            above,
+            interrupts: false,
+            ..
+        }) = long
+        else {
+            return false;
+        };
+        let passes_through = |&slot: &SlotId| {
+            let live = &table[slot];
+            live.to_compute > above && live.leaves(self.id)
+        };
+        // A batch has its clock for as long as it does not change.
+        self.stages[0].wait.clock.is_some()
+            && self.partial.is_empty()
+            && self.waiting.iter().all(passes_through)
     }
 
     /// Turns the plan's picks into jobs, admitting waiting prompts.

@@ -65,6 +65,11 @@ pub(super) struct Live {
 }
 
 impl Live {
+    /// Whether it decodes elsewhere once its prompt is computed on `here`.
+    pub(super) fn leaves(&self, here: InstanceId) -> bool {
+        self.hands_off || (self.placed && self.decode_on != here)
+    }
+
     /// Tokens for which a sequence is given KV blocks while its KV cache holds `context`. The last output token is never stored.
     pub(super) fn reserved_tokens(&self, reserve: KvReserve, context: u64) -> u64 {
         let record = &self.record;

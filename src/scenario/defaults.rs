@@ -147,7 +147,7 @@ impl Filler<'_> {
             self.default(&format!("{pool_path}.tp"), 1);
             self.default(&format!("{pool_path}.pp"), 1);
             if pool.long_prompts.is_some() {
-                self.default(&format!("{pool_path}.long_prompts.most"), 1);
+                self.long_prompts(&pool_path);
             }
             let latency_path = format!("{pool_path}.latency");
             if let Some(choice) = &pool.latency {
@@ -390,13 +390,18 @@ impl Filler<'_> {
         }
     }
 
+    fn long_prompts(&mut self, path: &str) {
+        self.default(&format!("{path}.long_prompts.most"), 1);
+        self.default(&format!("{path}.long_prompts.interrupts"), true);
+    }
+
     /// Writes the engine's value of each tuning key that at least one pool would fall back on.
     fn tuning(&mut self, path: &str, system: &System, engine: &Engine) {
         let every_pool_has = |has: fn(&Pool) -> bool| pools(system).all(|(_, pool)| has(pool));
         let chunked = system.policy == Policy::Chunked
             || pools(system).any(|(_, p)| p.batch == Some(BatchKind::DecodeFirst));
         if system.long_prompts.is_some() {
-            self.default(&format!("{path}.long_prompts.most"), 1);
+            self.long_prompts(path);
         }
         if chunked {
             self.by_gpu(path, system, engine, "chunk_budget");

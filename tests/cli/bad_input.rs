@@ -424,6 +424,13 @@ fn policies_that_contradict_themselves_are_refused() {
             ],
         ),
         (
+            "systems.split.long_prompts={above: 10, interrupts: false}",
+            [
+                "split.long_prompts.interrupts: is false",
+                "only under policy `mixed_pool`",
+            ],
+        ),
+        (
             "systems.split.swap_bandwidth=25 GB/s",
             ["split.swap_bandwidth", "no use without `preemption: swap`"],
         ),

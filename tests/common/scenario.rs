@@ -449,6 +449,7 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
             long_prompts: pick.chance(20).then(|| LongPrompts {
                 above: pick.of(&[1, 8, 100]),
                 most: pick.of(&[1, 1, 2]),
+                interrupts: pick.chance(50),
             }),
         },
         kv: kv(pick, requests),

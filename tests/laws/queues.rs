@@ -134,6 +134,10 @@ fn a_cap_of_long_prompts_lets_short_ones_pass() {
     };
     // Without a cap the step at 50 ms takes both long prompts and one short one: 85 ms.
     assert_eq!(starts(&scenario), [0.0, 50.0, 50.0, 50.0, 135.0]);
-    scenario.spec.pools[0].limits.long_prompts = Some(LongPrompts { above: 10, most: 1 });
+    scenario.spec.pools[0].limits.long_prompts = Some(LongPrompts {
+        above: 10,
+        most: 1,
+        interrupts: true,
+    });
     assert_eq!(starts(&scenario), [0.0, 50.0, 100.0, 50.0, 50.0]);
 }

@@ -1,14 +1,18 @@
 //! Laws of systems in which instances change roles.
 
+use std::sync::Arc;
+
 use pdsim::cluster::{
-    Band, DecodeLoad, DynamicRule, FirstToken, KvReserve, MixedPoolRule, Preemption, Reservation,
-    Role, RoleRule, SkipPrefill,
+    Band, DecodeLoad, DynamicRule, FirstToken, KvReserve, LongPrompts, MixedPoolRule, Preemption,
+    QueueRule, Reservation, Role, RoleRule, SkipPrefill, StepLimits, TransferSpec,
 };
 use pdsim::ids::InstanceId;
+use pdsim::latency::fixed::Fixed;
 use pdsim::policy::batch::BatchRule;
 use pdsim::policy::router::RouterRule;
 use pdsim::sim::{Options, simulate};
 use pdsim::units::{SimDuration, SimTime};
+use pdsim::workload::RequestSpec;
 
 use crate::books::Books;
 use crate::facts::Facts;
@@ -226,6 +230,66 @@ fn requests_of_one_instance_do_not_travel() {
         }
     }
     assert!(stayed > 500 && travelled > 500, "{stayed} {travelled}");
+}
+
+#[test]
+fn a_long_prompt_that_passes_through_may_be_kept_from_interrupting_decodes() {
+    // Number 0 decodes on the first token instance from 200 to 500 ms, one token in 10 ms. While the prompt instance computes number 1 and
+    // number 2 waits there, number 3 comes, which pulls that token instance to compute its prompt; it will decode on the other one.
+    let prompts = [(0, 200, 31), (300, 50, 2), (301, 50, 2), (302, 20, 2)];
+    let mut scenario = Scenario::split(21_700_000).under(RoleRule::MixedPool(MixedPoolRule {
+        prompt_tokens: 1,
+        kv_share: 1.0,
+    }));
+    let start = |scenario: &Scenario| {
+        let records = Facts::of(scenario, true, None).records;
+        let of = |id: usize| *records.iter().find(|r| r.id.index() == id).unwrap();
+        let (busy, long) = (of(0), of(3));
+        assert_eq!(long.prefill_instance, busy.decode_instance);
+        assert_ne!(long.decode_instance, busy.decode_instance);
+        long.prefill_start - SimTime::ZERO
+    };
+    scenario.spec.transfer = TransferSpec::link(SimDuration::ZERO, f64::INFINITY);
+    scenario.spec.first_token = FirstToken::Prefill;
+    for (pool, instances) in scenario.spec.pools.iter_mut().zip([1, 2]) {
+        (pool.instances, pool.pp, pool.multiplex) = (instances, 1, None);
+        pool.batch = BatchRule::PrefillFirst;
+        (pool.queue, pool.kv.reserve) = (QueueRule::default(), KvReserve::Paged);
+        (pool.kv.block_tokens, pool.kv.blocks) = (1, Some(10_000));
+        pool.kv.watermark_blocks = 0;
+        pool.limits = StepLimits {
+            max_step_tokens: u32::MAX,
+            max_step_prompts: u32::MAX,
+            max_seqs: u32::MAX,
+            max_decode_context: None,
+            long_prompts: None,
+        };
+        pool.latency = Arc::new(Fixed {
+            prefill_per_token: SimDuration::from_ms(1),
+            decode: SimDuration::from_ms(10),
+            ..Fixed::default()
+        });
+    }
+    scenario.requests = prompts
+        .map(|(at, input_tokens, output_tokens)| RequestSpec {
+            arrival: SimTime::ZERO + SimDuration::from_ms(at),
+            input_tokens,
+            output_tokens,
+            max_output: output_tokens,
+            class: 0,
+            session: 0,
+        })
+        .to_vec();
+    let step_end = SimDuration::from_ms(310);
+    assert_eq!(start(&scenario), step_end);
+    for (above, starts) in [(20, step_end), (19, SimDuration::from_ms(500))] {
+        scenario.spec.pools[1].limits.long_prompts = Some(LongPrompts {
+            above,
+            most: u32::MAX,
+            interrupts: false,
+        });
+        assert_eq!(start(&scenario), starts, "longer than {above}");
+    }
 }
 
 #[test]

@@ -74,6 +74,10 @@ pub struct LongPrompts {
     pub above: u32,
     /// Most of them in a step, at least 1.
     pub most: u32,
+    /// Whether one that will decode elsewhere may interrupt decodes by itself. If not, decodes go on while nothing but such prompts
+    /// waits, until their batch changes: a sequence ends or joins, or another prompt comes. On instances of one pipeline
+    /// stage; of others, each step is another batch.
+    pub interrupts: bool,
 }
 
 /// Counts the long prompts of a step against their cap.

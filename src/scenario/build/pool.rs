@@ -199,7 +199,7 @@ impl Builder<'_> {
             long_prompts: tuning.long_prompts.map(|keys| {
                 let in_pool = pool.long_prompts.is_some();
                 let path = Self::tuning_path(context, path, in_pool, "long_prompts");
-                self.long_prompts(&path, keys)
+                self.long_prompts(context, &path, keys, pool.pp.unwrap_or(1))
             }),
         }
     }

@@ -2,9 +2,10 @@
 
 use crate::cluster::{LongPrompts, QueueOrder, QueueRule};
 use crate::scenario::problem::did_you_mean;
-use crate::scenario::schema::{self, QueueKind, System, WordOr};
+use crate::scenario::schema::{self, Policy, QueueKind, System, WordOr};
 
 use super::Builder;
+use super::pool::PoolContext;
 
 /// Orders by the word in a scenario.
 const WORDS: [&str; 4] = ["fcfs", "shortest_prompt", "priority", "earliest_deadline"];
@@ -59,7 +60,26 @@ impl Builder<'_> {
     }
 
     /// The cap of long prompts written at `path`.
-    pub(super) fn long_prompts(&mut self, path: &str, keys: schema::LongPrompts) -> LongPrompts {
+    pub(super) fn long_prompts(
+        &mut self,
+        context: &PoolContext<'_>,
+        path: &str,
+        keys: schema::LongPrompts,
+        pp: u32,
+    ) -> LongPrompts {
+        let interrupts = keys.interrupts.unwrap_or(true);
+        let mixed = context.system.policy == Policy::MixedPool;
+        self.require(interrupts || mixed, &format!("{path}.interrupts"), || {
+            "is false, which has an effect only under policy `mixed_pool`: elsewhere no instance decodes beside prompts that go \
+             on to another; leave it out"
+                .to_owned()
+        });
+        self.require(interrupts || pp == 1, &format!("{path}.interrupts"), || {
+            format!(
+                "is false on instances with pp {pp}, where each step is another batch that a prompt does not interrupt; leave \
+                 it out, or set pp to 1"
+            )
+        });
         let most = keys.most.unwrap_or(1);
         self.require(most > 0, &format!("{path}.most"), || {
             "is 0, so that no long prompt would ever run; expected a whole number of at least 1"
@@ -68,6 +88,7 @@ impl Builder<'_> {
         LongPrompts {
             above: keys.above,
             most,
+            interrupts,
         }
     }
 }

@@ -42,4 +42,6 @@ pub struct LongPrompts {
     pub above: u32,
     /// Most of them in a step.
     pub most: Option<u32>,
+    /// Whether one may interrupt decodes by itself.
+    pub interrupts: Option<bool>,
 }
