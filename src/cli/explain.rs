@@ -12,10 +12,14 @@ use crate::cluster::{PoolSpec, Role};
 use crate::latency::compose::Operator;
 use crate::latency::{Chunk, LatencyModel, Stage, StepShape, measured_share};
 use crate::report;
+use crate::report::{Balance, balance};
 use crate::scenario;
 
 /// Prompt lengths and contexts of the two curves.
 const LENGTHS: [u32; 8] = [128, 512, 1024, 2048, 4096, 8192, 16384, 32768];
+
+/// Requests of the workload whose mean tells how prefill and decode should be split.
+const REQUESTS: usize = 10_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExplainArgs {
@@ -41,7 +45,8 @@ pub(super) fn explain(args: &ExplainArgs) -> Outcome {
     for note in &experiment.notes {
         output::tell(&format!("note: {note}"));
     }
-    for system in &experiment.points[0].systems {
+    let point = &experiment.points[0];
+    for system in &point.systems {
         for pool in &system.pools {
             let formats = pool.latency.formats().map_or_else(String::new, |f| {
                 format!(", {} weights, {} KV", f.weights.name(), f.kv.name())
@@ -61,8 +66,35 @@ pub(super) fn explain(args: &ExplainArgs) -> Outcome {
                 }
             }
         }
+        let requests = point.workload.stream(experiment.seeds[0]).take(REQUESTS);
+        if let Some(balance) = balance(system, requests) {
+            report::emit(&split_line(&system.name, &balance))?;
+        }
     }
     Ok(())
+}
+
+/// What the split between prefill and decode should follow.
+fn split_line(system: &str, b: &Balance) -> String {
+    let (p, d) = (b.prefill, b.decode);
+    let (least, bound) = if p.requests_per_s() <= d.requests_per_s() {
+        (p.requests_per_s(), "prefill")
+    } else {
+        (d.requests_per_s(), "decode")
+    };
+    format!(
+        "{system} · balance: a request ({:.0} tokens in, {:.0} out on average) takes {:.1} ms of a prefill instance and {:.1} ms of a decode\n\
+         instance at its largest batch ({} sequences): work_P : work_D = {:.2} : 1. {}P{}D carries at most {least:.2} requests/s, bound by\n\
+         {bound}; a promise on TPOT asks for smaller decode batches, so for more decode work.\n\n",
+        b.input_tokens,
+        b.output_tokens,
+        1e3 * p.seconds,
+        1e3 * d.seconds,
+        d.batch,
+        p.seconds / d.seconds,
+        p.instances,
+        d.instances,
+    )
 }
 
 /// Who knows the times of a kind of step, over how many stages, and under which circumstances.

@@ -4,6 +4,7 @@
 //! beside their final name and renamed when complete, so nothing half-written is ever left under it.
 
 mod answer;
+mod balance;
 mod charts;
 mod compare;
 mod figures;
@@ -28,6 +29,7 @@ mod words;
 use std::path::{Path, PathBuf};
 
 pub use answer::{Crossing, crossings, sentences, telling_point};
+pub use balance::{Balance, Phase, balance};
 pub use charts::{Curves, write_curves};
 pub use figures::{Figure, figures, value};
 pub use file::{AtomicFile, Error};

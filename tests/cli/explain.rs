@@ -69,6 +69,42 @@ fn ttft_grows_with_the_prompt_and_tpot_hardly_with_the_context() {
 }
 
 #[test]
+fn the_split_is_weighed_by_the_work_of_each_phase() {
+    let scratch = Scratch::new();
+    let explain = |flags: &[&str]| {
+        let ran = scratch.pdsim(&[&["explain", "s.yaml"], flags].concat());
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out
+    };
+    let ratio = |out: &str| -> f64 {
+        let (_, after) = out.split_once("work_P : work_D = ").expect(out);
+        let (number, _) = after.split_once(" : 1.").expect(out);
+        number.parse().expect(out)
+    };
+    let long = [
+        "--set",
+        "workload.lengths={fixed: {input: 4000, output: 20}}",
+    ];
+    let short = [
+        "--set",
+        "workload.lengths={fixed: {input: 200, output: 400}}",
+    ];
+    let (prompts, replies) = (explain(&long), explain(&short));
+    assert!(
+        prompts.contains("a request (4000 tokens in, 20 out on average)"),
+        "{prompts}"
+    );
+    assert!(
+        ratio(&prompts) > 1.0 && prompts.contains("bound by\nprefill"),
+        "{prompts}"
+    );
+    assert!(ratio(&replies) < 1.0, "{replies}");
+    // Nothing to weigh: no decode work.
+    let none = explain(&["--set", "workload.lengths={fixed: {input: 200, output: 1}}"]);
+    assert!(!none.contains("work_P"), "{none}");
+}
+
+#[test]
 fn models_without_kernels_say_so() {
     let ran = Scratch::new().pdsim(&["explain", "s.yaml"]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -16,15 +16,20 @@ use std::path::Path;
 
 use pdsim::metrics::RunMetrics;
 use pdsim::report::Report;
+use pdsim::scenario::Experiment;
 
-/// Runs a scenario of this folder under overrides.
-fn run(file: &str, flags: &[&str]) -> Report {
+/// Loads a scenario of this folder under overrides.
+fn experiment(file: &str, flags: &[&str]) -> Experiment {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/field")
         .join(file);
     let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-    let experiment = pdsim::scenario::load(&path, &flags).unwrap();
-    pdsim::sweep::run(&experiment, None, &|| ()).unwrap()
+    pdsim::scenario::load(&path, &flags).unwrap()
+}
+
+/// Runs it.
+fn run(file: &str, flags: &[&str]) -> Report {
+    pdsim::sweep::run(&experiment(file, flags), None, &|| ()).unwrap()
 }
 
 /// The figures of a system at a point of the sweep.

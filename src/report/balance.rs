@@ -1,0 +1,134 @@
+//! How much of a prefill and of a decode instance a request takes: what the ratio of prefill to decode instances should follow.
+//!
+//! ```text
+//! work_P = T_prefill(input)                       one prompt per step
+//! work_D = (output − 1) · T_step(n, context) / n  n: the largest batch that seats and KV memory allow at mean lengths
+//! ```
+//!
+//! A promise on TPOT allows smaller batches than that, so decode instances carry at most what is said here; prompts that share a
+//! step, hits in prefix caches and waiting are left out.
+
+use crate::cluster::{PoolSpec, Role, SystemSpec};
+use crate::latency::{Chunk, Stage, StepShape};
+use crate::workload::RequestSpec;
+
+/// Instance time per request of one phase.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Phase {
+    /// Instances.
+    pub instances: u32,
+    /// Seconds of one of them that a request takes.
+    pub seconds: f64,
+    /// Sequences in the step, 1 for prompts.
+    pub batch: u32,
+}
+
+impl Phase {
+    /// Requests per second that all instances carry at most.
+    #[must_use]
+    pub fn requests_per_s(&self) -> f64 {
+        f64::from(self.instances) / self.seconds
+    }
+}
+
+/// The work of a request in a system with prefill and decode instances of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Balance {
+    /// Mean prompt tokens.
+    pub input_tokens: f64,
+    /// Mean output tokens.
+    pub output_tokens: f64,
+    /// Prefill instances.
+    pub prefill: Phase,
+    /// Decode instances.
+    pub decode: Phase,
+}
+
+/// The balance of a system under `requests`, of which so many are looked at as are given. `None` for systems without a pool for
+/// each phase, for several pools of one role (each has a balance of its own), and for workloads without a second token.
+#[must_use]
+pub fn balance(
+    system: &SystemSpec,
+    requests: impl IntoIterator<Item = RequestSpec>,
+) -> Option<Balance> {
+    let [a, b] = &system.pools[..] else {
+        return None;
+    };
+    let (prefill, decode) = match (a.role, b.role) {
+        (Role::Prefill, Role::Decode) => (a, b),
+        (Role::Decode, Role::Prefill) => (b, a),
+        _ => return None,
+    };
+    let (mut n, mut input, mut output, mut prompts) = (0u32, 0.0, 0.0, 0.0);
+    for request in requests {
+        n += 1;
+        input += f64::from(request.input_tokens);
+        output += f64::from(request.output_tokens);
+        prompts += prompt_seconds(prefill, request.input_tokens);
+    }
+    if n == 0 || output <= f64::from(n) {
+        return None;
+    }
+    let count = f64::from(n);
+    let (input_tokens, output_tokens) = (input / count, output / count);
+    let batch = largest_batch(decode, input_tokens + output_tokens);
+    let context = input_tokens + output_tokens / 2.0;
+    let step = step_seconds(decode, &[], batch, f64::from(batch) * context);
+    Some(Balance {
+        input_tokens,
+        output_tokens,
+        prefill: Phase {
+            instances: prefill.instances,
+            seconds: prompts / count,
+            batch: 1,
+        },
+        decode: Phase {
+            instances: decode.instances,
+            seconds: (output_tokens - 1.0) * step / f64::from(batch),
+            batch,
+        },
+    })
+}
+
+/// Seats, and KV memory at `tokens` per sequence; 256 where neither says anything, as engines do by default.
+fn largest_batch(pool: &PoolSpec, tokens: f64) -> u32 {
+    let blocks_each = (tokens / f64::from(pool.kv.block_tokens)).ceil().max(1.0);
+    let held = pool.kv.blocks.map(|blocks| blocks as f64 / blocks_each);
+    let seats = match (pool.limits.max_seqs, held) {
+        (u32::MAX, None) => 256.0,
+        (seats, held) => held.unwrap_or(f64::INFINITY).min(f64::from(seats)),
+    };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at most the seats, which are a u32"
+    )]
+    let batch = seats.max(1.0) as u32;
+    batch
+}
+
+fn prompt_seconds(pool: &PoolSpec, tokens: u32) -> f64 {
+    let chunks = [Chunk {
+        new: tokens,
+        past: 0,
+        last: true,
+    }];
+    step_seconds(pool, &chunks, 0, 0.0)
+}
+
+/// Seconds between two steps: those of the slowest pipeline stage.
+fn step_seconds(pool: &PoolSpec, chunks: &[Chunk], decodes: u32, context: f64) -> f64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a number of tokens"
+    )]
+    let shape = StepShape {
+        chunks,
+        decodes,
+        context: context as u64,
+    };
+    let of = pool.pp;
+    let stages = (0..of).map(|index| pool.latency.step_time(&shape, Stage { index, of }));
+    stages.max().map_or(0.0, |time| time.as_secs_f64())
+}
