@@ -84,6 +84,7 @@ impl Instance {
             prefill_tokens: batch.chunks.iter().map(|chunk| u64::from(chunk.new)).sum(),
             decodes: batch.group.n,
             context: batch.group.context,
+            run: batch.group.clock.zip(batch.run),
         };
         host.observer().stepped(&fact);
     }

@@ -116,7 +116,7 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
     Verdict {
         state,
         bottleneck: (state != State::Stable).then(|| bottleneck(evidence, before, after, &full)),
-        piling_up: growth.share,
+        piling_up: positive(growth.share),
         growth_sigmas: growth.sigmas,
     }
 }
@@ -141,9 +141,14 @@ fn closed(
     Verdict {
         state,
         bottleneck: (state != State::Stable).then(|| holding(evidence, most, full)),
-        piling_up: growth.share,
+        piling_up: positive(growth.share),
         growth_sigmas: growth.sigmas,
     }
+}
+
+/// A share; what fell piles up nowhere.
+fn positive(share: f64) -> f64 {
+    if share > 0.0 { share } else { 0.0 }
 }
 
 /// The first point at which as many requests have ended as are inside, but at most the middle one.
@@ -434,6 +439,16 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_falls_piles_up_nowhere() {
+        // A hundred inside at first, twenty at the end.
+        let pools = [pool("both", 0.2, 0.2, 0.0)];
+        let falls = |i| (i + 100, i + i / 10);
+        let seen = counted(&pools, 50, |_, _| (), falls);
+        assert!(seen.growth_sigmas < -3.0, "{seen:?}");
+        assert_eq!(seen.piling_up.to_bits(), 0.0_f64.to_bits(), "{seen:?}");
+    }
+
+    #[test]
     fn an_overloaded_prefill_server_is_named() {
         let metrics = simulate(&Load::mm1(1.3, 2000), 7);
         assert_eq!(metrics.verdict.bottleneck, Some(Bottleneck::PrefillCompute));
@@ -479,6 +494,16 @@ mod tests {
 
     /// The verdict when one population grows by one request in ten arrivals.
     fn grown(pools: &[PoolMetrics], kv_used: u64, grow: fn(&mut [PoolSample], u64)) -> Verdict {
+        counted(pools, kv_used, grow, |i| (i, i - i / 10))
+    }
+
+    /// The verdict on 800 samples with so many requests arrived and ended at each.
+    fn counted(
+        pools: &[PoolMetrics],
+        kv_used: u64,
+        grow: fn(&mut [PoolSample], u64),
+        counts: fn(u64) -> (u64, u64),
+    ) -> Verdict {
         let roles: Vec<Role> = pools
             .iter()
             .map(|p| match p.role {
@@ -494,7 +519,7 @@ mod tests {
             let last = samples.last_mut().unwrap();
             (last.kv_used, last.kv_capacity) = (kv_used, 100);
             let time = series.next();
-            let (arrived, ended) = (i, i - i / 10);
+            let (arrived, ended) = counts(i);
             series.push(
                 Point {
                     time,

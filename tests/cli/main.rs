@@ -1,5 +1,6 @@
 //! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
 
+mod answers;
 mod bad_input;
 mod bad_memory;
 mod bad_trace;
