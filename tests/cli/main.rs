@@ -7,6 +7,7 @@ mod bad_trace;
 mod calibrate;
 mod closed_loop;
 mod dtypes;
+mod effects;
 mod explain;
 mod files;
 mod help;

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod calibrated;
+mod effects;
 mod formats;
 mod kv;
 mod latency;
