@@ -9,6 +9,7 @@ pub mod kv;
 pub mod latency;
 pub mod metrics;
 pub mod model;
+mod names;
 pub mod net;
 pub mod policy;
 pub mod report;

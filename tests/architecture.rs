@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The layers from the ground up; modules of one layer do not import each other.
 const LAYERS: &[&[&str]] = &[
-    &["units", "ids", "rng", "tournament"],
+    &["units", "ids", "rng", "tournament", "names"],
     &["hardware", "model"],
     &["policy", "latency", "net", "kv", "workload", "calibrate"],
     &["cluster"],

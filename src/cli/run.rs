@@ -26,9 +26,9 @@ pub(super) fn run(args: &RunArgs) -> Outcome {
         }
     }
     let mut misses = Vec::new();
-    for experiment in &experiments {
+    for (scenario, experiment) in args.scenarios.iter().zip(&experiments) {
         let folder = folder(args, experiment, experiments.len());
-        let report = one(args, experiment, &folder)?;
+        let report = one(args, scenario, experiment, &folder)?;
         let pooled = report::pool(&report);
         misses.extend(
             conditions
@@ -88,13 +88,19 @@ fn folder(args: &RunArgs, experiment: &Experiment, experiments: usize) -> PathBu
 }
 
 /// Runs one experiment, writes its files, prints the answer.
-fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report, Failure> {
+fn one(
+    args: &RunArgs,
+    scenario: &Path,
+    experiment: &Experiment,
+    folder: &Path,
+) -> Result<Report, Failure> {
     // A folder that cannot be written is better known before the simulation than after it.
     writable(folder)?;
     let bar = progress::bar(sweep::runs(experiment), args.quiet);
     let outcome = sweep::run(experiment, args.threads(), &|| bar.inc(1));
     bar.finish_and_clear();
     let report = outcome?;
+    something_measured(&report, scenario)?;
     let write = if experiment.output.charts {
         report::write_all
     } else {
@@ -116,6 +122,27 @@ fn one(args: &RunArgs, experiment: &Experiment, folder: &Path) -> Result<Report,
         output::tell(&closing_line(folder, &files));
     }
     Ok(report)
+}
+
+/// Refuses an answer without a single figure: it would be a verdict on nothing.
+fn something_measured(report: &Report, scenario: &Path) -> Result<(), Failure> {
+    let metrics = report.runs.iter().map(|run| &run.metrics);
+    if metrics.clone().any(|m| m.counts.measured > 0) {
+        return Ok(());
+    }
+    let arrived = metrics.clone().map(|m| m.counts.arrived).max().unwrap_or(0);
+    let last = metrics.map(|m| m.last_arrival_s).fold(0.0, f64::max);
+    let path = scenario.display();
+    Err(Failure::BadInput(if arrived == 0 {
+        format!(
+            "{path}: horizon: no request arrives before it, so nothing can be measured; raise `horizon`, or the rate"
+        )
+    } else {
+        format!(
+            "{path}: workload.warmup: leaves out every request: the last of {arrived} arrives after {last:.3} s, before the warm-up ends, so \
+             nothing is measured; lower `workload.warmup`, or simulate more requests"
+        )
+    }))
 }
 
 /// Makes the folder, and a file in it that is gone again.

@@ -6,7 +6,7 @@ use super::instance::{Batch, Instance, Job};
 use super::observer::{Gaps, Observer, StepFact};
 use super::overlap::Produced;
 use super::record::Outcome;
-use super::spec::{FirstToken, Overlap};
+use super::spec::FirstToken;
 use super::table::{Live, Table};
 use crate::ids::SlotId;
 use crate::units::{Fine, SimDuration, SimTime};
@@ -19,9 +19,7 @@ pub(super) struct Outlet<'a> {
     pub(super) handoffs: &'a mut Vec<SlotId>,
     /// Requests that ended with their prompt, with blocks reserved or promised elsewhere.
     pub(super) cancelled: &'a mut Vec<(SlotId, Live)>,
-    /// What travels while a prompt is being computed.
-    pub(super) overlap: Overlap,
-    /// Where parts of prompts that may travel are told, if transfers share a network.
+    /// Where parts of prompts that may travel are told, if any travel early.
     pub(super) produced: Option<&'a mut Vec<Produced>>,
 }
 
@@ -84,6 +82,7 @@ impl Instance {
             prefill_tokens: batch.chunks.iter().map(|chunk| u64::from(chunk.new)).sum(),
             decodes: batch.group.n,
             context: batch.group.context,
+            run: batch.group.clock.zip(batch.run),
         };
         host.observer().stepped(&fact);
     }
@@ -182,44 +181,21 @@ impl Instance {
     fn end_jobs<H: Host>(&mut self, index: usize, outlet: &mut Outlet<'_>, host: &mut H) {
         for i in 0..self.stages[index].batch.jobs.len() {
             let Job { slot, last } = self.stages[index].batch.jobs[i];
-            if outlet.overlap != Overlap::None {
-                self.note_chunk(index, i, outlet, host.now());
+            if let (Some(produced), false) = (&mut outlet.produced, last) {
+                let chunk = self.stages[index].batch.chunks[i];
+                produced.push(Produced {
+                    slot,
+                    tokens: chunk.past + chunk.new,
+                    at: host.now(),
+                    over: SimDuration::ZERO,
+                    share: 1.0,
+                });
             }
             if last {
                 self.end_prompt(slot, outlet, host);
             }
         }
         self.stages[index].batch.clear();
-    }
-
-    /// Notes what overlapped transfers need to know of the chunk that has just ended.
-    fn note_chunk(&self, index: usize, job: usize, outlet: &mut Outlet<'_>, now: SimTime) {
-        let batch = &self.stages[index].batch;
-        let (Job { slot, last }, chunk) = (batch.jobs[job], batch.chunks[job]);
-        if let Some(produced) = &mut outlet.produced {
-            if !last {
-                produced.push(Produced {
-                    slot,
-                    tokens: chunk.past + chunk.new,
-                    at: now,
-                    over: SimDuration::ZERO,
-                    share: 1.0,
-                });
-            }
-            return;
-        }
-        let live = &mut outlet.table[slot];
-        live.last_chunk = chunk.new;
-        if live.kv_since == SimTime::NEVER {
-            live.kv_since = match outlet.overlap {
-                Overlap::Layerwise { layers } => {
-                    // Layers are done one after the other; the first one's KV is there early in the step.
-                    let step = now - batch.started;
-                    batch.started + SimDuration::from_ps(step.as_ps().div_ceil(u64::from(layers)))
-                }
-                Overlap::None | Overlap::Chunk => now,
-            };
-        }
     }
 
     /// A prompt is done: its next token is there, unless the decode instance is to emit it.

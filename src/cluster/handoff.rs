@@ -12,7 +12,7 @@ use super::spec::{FirstToken, Overlap, Role};
 use super::state::Cluster;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
-use crate::units::{SimDuration, SimTime};
+use crate::units::SimTime;
 
 impl Cluster {
     /// Chooses decode instances for the prompts that are done.
@@ -167,7 +167,7 @@ impl Cluster {
                 instance.early -= 1;
                 self.reserved.push(slot);
             } else {
-                self.send(slot, (0, SimDuration::ZERO), host);
+                self.send(slot, 0, host);
             }
         }
     }
@@ -176,8 +176,9 @@ impl Cluster {
     fn send_reserved<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         self.table[slot].early = false;
         self.leave_prefill(slot);
-        let ahead = self.sent_ahead(slot, host.now());
-        if self.fabric.is_some() && self.transfer.overlap != Overlap::None {
+        let mut ahead = 0;
+        if self.transfer.overlap != Overlap::None {
+            ahead = self.withdraw(slot, host.now());
             self.watch_network(host);
         }
         self.send(slot, ahead, host);

@@ -28,8 +28,6 @@ pub(super) struct Journey {
     pub(super) tokens: u64,
     /// Tokens that the receiver had.
     pub(super) held: u64,
-    /// How long a link of the sender's own was taken by the early bytes.
-    pub(super) hidden: SimDuration,
 }
 
 impl Journey {
@@ -46,7 +44,6 @@ impl Journey {
         early: 0,
         tokens: 0,
         held: 0,
-        hidden: SimDuration::ZERO,
     };
 }
 
@@ -81,8 +78,6 @@ pub struct TransferFact {
     pub bytes: u64,
     /// Bytes that travelled while the prompt was being computed.
     pub early_bytes: u64,
-    /// How long the early bytes took a link of the poster's own before `queued`; zero on a network.
-    pub hidden: SimDuration,
     /// Tokens that did not travel because the decode instance's prefix cache had them.
     pub held_tokens: u64,
 }

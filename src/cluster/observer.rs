@@ -30,6 +30,21 @@ pub struct StepFact {
     pub decodes: u32,
     /// Their total context before the first step.
     pub context: u64,
+    /// From where the steps are timed, and how: of decode runs, whose steps have ends of their own.
+    pub run: Option<(RunClock, Progression)>,
+}
+
+impl StepFact {
+    /// How many of the steps start at `window` or later.
+    #[must_use]
+    pub fn steps_from(&self, window: SimTime) -> u64 {
+        if self.start >= window {
+            return self.steps;
+        }
+        self.run.map_or(0, |(since, run)| {
+            self.steps - since.started_before(&run, window, self.steps)
+        })
+    }
 }
 
 /// Inter-token gaps of the sequences of a run: an arithmetic progression, each term with the same multiplicity.
@@ -95,6 +110,12 @@ pub trait Observer {
     /// Told at the instant the request is sent, before it arrives; never in an open loop.
     fn held_back(&mut self, id: RequestId, wait: SimDuration) {
         let _ = (id, wait);
+    }
+
+    /// The horizon cut the run off before the client could send so many requests whose planned arrival had come. Told once, at the end;
+    /// never in an open loop.
+    fn never_sent(&mut self, count: u64) {
+        let _ = count;
     }
 
     /// A request entered the cluster.
@@ -193,6 +214,10 @@ macro_rules! both {
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn held_back(&mut self, id: RequestId, wait: SimDuration) {
         both!(self.0, self.1, held_back(id, wait));
+    }
+
+    fn never_sent(&mut self, count: u64) {
+        both!(self.0, self.1, never_sent(count));
     }
 
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {

@@ -1,7 +1,7 @@
 //! What travels while its prompt is still being computed.
 //!
-//! On a link of the prefill instance's own it is found in hindsight, when the prompt is done: the link had nothing else to do, and
-//! sent. On a shared network what it gets changes with every other transfer, so parts are handed over as they come to be:
+//! What a part gets of a link changes with whatever else is sent, so parts are handed over as they come to be. A prefill instance's
+//! own link is a network of one port to whole transfers and early parts alike:
 //!
 //! ```text
 //! chunk       ├── chunk 1 ──┤├── chunk 2 ──┤├── last ──┤
@@ -12,10 +12,10 @@
 //! ```
 
 use super::host::Host;
-use super::spec::Overlap;
+use super::spec::{Overlap, Sharing, TransferSpec};
 use super::state::Cluster;
 use crate::ids::SlotId;
-use crate::net::Feed;
+use crate::net::{Feed, Place, Topology};
 use crate::units::{SimDuration, SimTime};
 
 /// A part of a prompt's KV cache comes to be.
@@ -32,30 +32,30 @@ pub(super) struct Produced {
     pub(super) share: f64,
 }
 
-impl Cluster {
-    /// Whole tokens of a prompt's KV cache that were sent while it was being computed, and how long they took a link of their own.
-    pub(super) fn sent_ahead(&mut self, slot: SlotId, now: SimTime) -> (u64, SimDuration) {
-        if self.transfer.overlap == Overlap::None {
-            return (0, SimDuration::ZERO);
-        }
-        if self.fabric.is_some() {
-            return (self.withdraw(slot, now), SimDuration::ZERO);
-        }
-        let live = &self.table[slot];
-        let kept = match self.transfer.overlap {
-            Overlap::None | Overlap::Chunk => live.last_chunk,
-            Overlap::Layerwise { layers } => live.last_chunk.div_ceil(layers),
-        };
-        let (since, from) = (live.kv_since, live.prefill_on);
-        let tokens = u64::from(live.computed - kept).saturating_sub(self.held_tokens(slot));
-        let per_token = self.sent_per_token(slot);
-        let seconds_per_byte =
-            1.0 / self.transfer.bytes_per_sec + 1.0 / self.posting_rate(slot, per_token);
-        let link = &mut self.instances[from.index()].link;
-        let (sent, time) = link.send_ahead(since, now, tokens * per_token, seconds_per_byte);
-        (sent.checked_div(per_token).unwrap_or(0), time)
+/// The network that early parts and whole transfers share: the scenario's or, where each prefill instance has a link of its own, one
+/// port for each, out of which one transfer goes at a time. None where nothing travels early over links that nobody shares.
+pub(super) fn network(transfer: &TransferSpec, instances: u32) -> Option<Sharing> {
+    if transfer.sharing.is_some() || transfer.overlap == Overlap::None {
+        return transfer.sharing.clone();
     }
+    let place = |i: u32| Place {
+        node: i,
+        inside: [2 * i, 2 * i + 1],
+        network: [2 * i, 2 * i + 1],
+        host: None,
+    };
+    let ports = (0..instances).flat_map(|_| [transfer.bytes_per_sec, f64::INFINITY]);
+    Some(Sharing {
+        topology: Topology {
+            ports: ports.collect(),
+            most_per_transfer: f64::INFINITY,
+            places: (0..instances).map(place).collect(),
+        },
+        in_flight: 1,
+    })
+}
 
+impl Cluster {
     /// Bytes per second whose descriptors can be posted.
     fn posting_rate(&self, slot: SlotId, per_token: u64) -> f64 {
         let live = &self.table[slot];

@@ -106,11 +106,10 @@ impl Cluster {
     }
 
     fn end_copy<H: Host>(&mut self, id: InstanceId, way: Way, host: &mut H) {
-        let now = host.now();
         let Some(copies) = &mut self.instances[id.index()].copies else {
             return;
         };
-        let slot = copies.on(way).0.end(now).slot;
+        let slot = copies.on(way).0.end().slot;
         match way {
             Way::Out => self.post(slot, host),
             Way::Into => self.arrive_at_decode(slot, host),

@@ -8,14 +8,14 @@ use super::host::Host;
 use super::instance::{Batch, Instance, PipelineStage};
 use super::journey::Journey;
 use super::observer::{Observer, PoolSample};
-use super::overlap::Produced;
+use super::overlap::{self, Produced};
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
 use super::roles::Keeper;
 use super::routing::Routing;
 use super::spec::{
-    CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Reservation, Role, SkipPrefill,
-    SystemSpec, TransferSpec,
+    CpuTier, FirstToken, KvReserve, KvSpec, Overlap, PoolSpec, Reservation, Role, Sharing,
+    SkipPrefill, SystemSpec, TransferSpec,
 };
 use super::staging::{Copies, Way};
 use super::step::Shop;
@@ -59,7 +59,7 @@ pub struct Cluster {
     pub(super) roles: Option<Box<Keeper>>,
     pub(super) first_token: FirstToken,
     fast_forward: bool,
-    /// Layers of the model, if prompts travel layer by layer over a shared network.
+    /// Layers of the model, if prompts travel layer by layer.
     layers: Option<u32>,
     /// Whether some decode pool sends preempted sequences back to prefill instances.
     pub(super) returning: bool,
@@ -79,7 +79,7 @@ pub struct Cluster {
     pub(super) handoffs: Vec<SlotId>,
     /// Ways of KV caches to decode instances, by slot; empty where nothing travels.
     pub(super) journeys: Vec<Journey>,
-    /// Parts of prompts that have come to be and may travel over the network.
+    /// Parts of prompts that have come to be and may travel.
     pub(super) produced: Vec<Produced>,
     /// Instances on which something changed, each once.
     dirty: Vec<InstanceId>,
@@ -92,8 +92,9 @@ impl Cluster {
     #[must_use]
     pub fn new(spec: &SystemSpec, seed: u64, prefixes: Option<Arc<Prefixes>>) -> Self {
         let prompt_block = prefixes.as_ref().map(|p| p.block_tokens());
-        let (instances, lanes, switch_lane) = lay_out(spec, prompt_block);
-        let sharing = spec.transfer.sharing.as_ref();
+        let all = spec.pools.iter().map(|pool| pool.instances).sum();
+        let sharing = overlap::network(&spec.transfer, all);
+        let (instances, lanes, switch_lane) = lay_out(spec, sharing.as_ref(), prompt_block);
         let of_role = |wanted: &[Role]| {
             let fits = |i: &&Instance| wanted.contains(&i.role);
             instances
@@ -116,12 +117,12 @@ impl Cluster {
             // The last one, if there is a network.
             fabric_lane: lanes.len().saturating_sub(1),
             lanes,
-            fabric: sharing.map(|sharing| Fabric::new(sharing.topology.clone())),
+            fabric: sharing.map(|sharing| Fabric::new(sharing.topology)),
             transfer: spec.transfer.clone(),
             first_token: spec.first_token,
             fast_forward: spec.fast_forward,
             layers: match spec.transfer.overlap {
-                Overlap::Layerwise { layers } => sharing.map(|_| layers),
+                Overlap::Layerwise { layers } => Some(layers),
                 Overlap::None | Overlap::Chunk => None,
             },
             returning: spec.returns_to_prefill(),
@@ -173,13 +174,13 @@ impl Cluster {
         match self.lanes[lane] {
             Lane::Stage(id, stage) => {
                 let instance = &mut self.instances[id.index()];
+                let early = self.transfer.overlap != Overlap::None;
                 let mut outlet = Outlet {
                     first_token: self.first_token,
                     table: &mut self.table,
                     handoffs: &mut self.handoffs,
                     cancelled: &mut self.cancelled,
-                    overlap: self.transfer.overlap,
-                    produced: self.fabric.is_some().then_some(&mut self.produced),
+                    produced: early.then_some(&mut self.produced),
                 };
                 instance.end_steps(stage as usize, &mut outlet, host);
                 self.mark_dirty(id);
@@ -391,10 +392,13 @@ impl Cluster {
 }
 
 /// The instances of all pools, and the lanes of their events.
-fn lay_out(spec: &SystemSpec, prompt_block: Option<u32>) -> (Vec<Instance>, Vec<Lane>, usize) {
+fn lay_out(
+    spec: &SystemSpec,
+    sharing: Option<&Sharing>,
+    prompt_block: Option<u32>,
+) -> (Vec<Instance>, Vec<Lane>, usize) {
     let mut instances: Vec<Instance> = Vec::new();
     let mut lanes = Vec::new();
-    let sharing = spec.transfer.sharing.as_ref();
     let most_in_flight = sharing.map_or(1, |sharing| sharing.in_flight);
     for (index, pool) in spec.pools.iter().enumerate() {
         for _ in 0..pool.instances {

@@ -40,10 +40,6 @@ pub(super) struct Live {
     pub(super) rank: u64,
     /// How many prompts have passed it there.
     pub(super) passed: u32,
-    /// When the first part of its prompt's KV cache was there, if parts may travel.
-    pub(super) kv_since: SimTime,
-    /// Tokens of the last chunk computed of its prompt, if parts may travel.
-    pub(super) last_chunk: u32,
     /// Blocks are reserved, or waited for, on its decode instance before its prompt is done.
     pub(super) early: bool,
     /// It holds, or will hold, the blocks of its prompt only where that is computed, and cannot decode there.
@@ -182,8 +178,6 @@ impl Table {
             fresh: false,
             rank: 0,
             passed: 0,
-            kv_since: SimTime::NEVER,
-            last_chunk: 0,
             early: false,
             hands_off: false,
             placed: false,

@@ -17,13 +17,8 @@ use crate::net::Shipment;
 use crate::units::{SimDuration, SimTime};
 
 impl Cluster {
-    /// Sends the KV cache of a request on its way; `ahead` tokens of it have been sent, for which a link was taken for `hidden`.
-    pub(super) fn send<H: Host>(
-        &mut self,
-        slot: SlotId,
-        (ahead, hidden): (u64, SimDuration),
-        host: &mut H,
-    ) {
+    /// Sends the KV cache of a request on its way; `ahead` tokens of it have been sent.
+    pub(super) fn send<H: Host>(&mut self, slot: SlotId, ahead: u64, host: &mut H) {
         let (per_token, held) = (self.sent_per_token(slot), self.held_tokens(slot));
         let travels = u64::from(self.table[slot].computed) - held;
         let tokens = travels - ahead;
@@ -37,7 +32,6 @@ impl Cluster {
             early: ahead * per_token,
             tokens,
             held,
-            hidden,
             ..Journey::NONE
         };
         if self.transfer.staging.is_some() {
@@ -137,7 +131,7 @@ impl Cluster {
             fabric.start(now, slot, live.prefill_on, live.decode_on, bytes);
             self.watch_network(host);
         } else {
-            let slot = link.end(now).slot;
+            let slot = link.end().slot;
             self.land(slot, host);
         }
     }
@@ -213,7 +207,6 @@ impl Cluster {
             ended: now,
             bytes: journey.bytes,
             early_bytes: journey.early,
-            hidden: journey.hidden,
             held_tokens: journey.held,
         });
         let target = &mut self.instances[to.index()];

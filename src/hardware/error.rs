@@ -75,14 +75,3 @@ pub enum HardwareError {
     #[error("link rate {0} B/s is not allowed; it must be above zero")]
     BadRate(String),
 }
-
-/// `, did you mean …?` for the known name closest to `name`, or an empty string when none is close.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let wanted = name.to_lowercase();
-    known
-        .into_iter()
-        .map(|k| (strsim::jaro_winkler(&wanted, &k.to_lowercase()), k))
-        .filter(|(score, _)| *score > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, k)| format!(", did you mean `{k}`?"))
-}

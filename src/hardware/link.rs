@@ -1,7 +1,8 @@
 //! Links that carry KV caches.
 
-use super::error::{HardwareError, nearest};
+use super::error::HardwareError;
 use super::gpu::GpuSpec;
+use crate::names::did_you_mean;
 
 /// Kind of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,7 +50,7 @@ impl LinkKind {
             .find(|k| k.name() == name)
             .ok_or_else(|| HardwareError::UnknownLink {
                 name: name.to_owned(),
-                nearest: nearest(name, Self::ALL.map(Self::name)),
+                nearest: did_you_mean(name, Self::ALL.map(Self::name)),
             })
     }
 }

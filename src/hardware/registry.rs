@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use super::error::{HardwareError, nearest};
+use super::error::HardwareError;
 use super::file::{ProfileFile, facts_of};
 use super::gpu::GpuSpec;
+use crate::names::did_you_mean;
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
@@ -110,7 +111,7 @@ fn find(name: &str) -> Result<Option<usize>, HardwareError> {
     }
     Err(HardwareError::UnknownGpu {
         name: name.to_owned(),
-        nearest: nearest(name, known),
+        nearest: did_you_mean(name, known),
         known: gpu_names().collect::<Vec<_>>().join(", "),
     })
 }

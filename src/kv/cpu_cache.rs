@@ -3,23 +3,12 @@
 //! A block enters when the GPU drops it and stays, most recently used last, until the tier is full. A block that is loaded back stays
 //! here as well, so that dropping it again costs nothing.
 
-const NONE: u32 = u32::MAX;
-
-/// Neighbours in the order of use: the next older, the next newer.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    cached: bool,
-    older: u32,
-    newer: u32,
-}
+use super::lru::Lru;
 
 /// Prompt blocks of one instance in host memory, least recently used first out.
 #[derive(Debug, Clone)]
 pub struct CpuCache {
-    entries: Vec<Entry>,
-    oldest: u32,
-    newest: u32,
-    cached: u64,
+    cached: Lru,
     capacity: u64,
 }
 
@@ -28,10 +17,7 @@ impl CpuCache {
     #[must_use]
     pub const fn new(capacity: u64) -> Self {
         Self {
-            entries: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
-            cached: 0,
+            cached: Lru::new(),
             capacity,
         }
     }
@@ -39,7 +25,9 @@ impl CpuCache {
     /// How many leading `ids` are here.
     #[must_use]
     pub fn hits(&self, ids: &[u32]) -> usize {
-        ids.iter().take_while(|&&id| self.is_cached(id)).count()
+        ids.iter()
+            .take_while(|&&id| self.cached.contains(id))
+            .count()
     }
 
     /// Takes a block in, or notes that it was used.
@@ -47,14 +35,12 @@ impl CpuCache {
         if self.capacity == 0 {
             return;
         }
-        if self.is_cached(id) {
-            self.unlink(id);
-        } else if self.cached == self.capacity {
-            let oldest = self.oldest;
-            self.unlink(oldest);
-            self.entries[oldest as usize].cached = false;
+        if self.cached.contains(id) {
+            self.cached.remove(id);
+        } else if self.cached.len() == self.capacity {
+            self.cached.pop();
         }
-        self.link(id);
+        self.cached.push(id);
     }
 
     /// Notes that `ids`, all here, were used: the end of a prompt before its start, which is of use without it.
@@ -62,48 +48,6 @@ impl CpuCache {
         for &id in ids.iter().rev() {
             self.put(id);
         }
-    }
-
-    fn is_cached(&self, id: u32) -> bool {
-        self.entries
-            .get(id as usize)
-            .is_some_and(|entry| entry.cached)
-    }
-
-    fn link(&mut self, id: u32) {
-        let at = id as usize;
-        if at >= self.entries.len() {
-            let absent = Entry {
-                cached: false,
-                older: NONE,
-                newer: NONE,
-            };
-            self.entries.resize(at + 1, absent);
-        }
-        let older = std::mem::replace(&mut self.newest, id);
-        match older {
-            NONE => self.oldest = id,
-            older => self.entries[older as usize].newer = id,
-        }
-        self.entries[at] = Entry {
-            cached: true,
-            older,
-            newer: NONE,
-        };
-        self.cached += 1;
-    }
-
-    fn unlink(&mut self, id: u32) {
-        let Entry { older, newer, .. } = self.entries[id as usize];
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        self.cached -= 1;
     }
 }
 

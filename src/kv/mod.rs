@@ -5,6 +5,7 @@
 //! a batch move in lockstep, so counting sequences by residue class tells the blocks of any number of steps without stepping.
 
 mod cpu_cache;
+mod lru;
 mod pool;
 mod prefix_cache;
 mod residues;

@@ -8,27 +8,18 @@
 //! block at the same time share it from then on; vLLM keeps both).
 
 use super::CpuCache;
+use super::lru::Lru;
 
+/// Holders of a block that is not cached.
 const ABSENT: u32 = u32::MAX;
-const NONE: u32 = u32::MAX;
-
-/// A cached prompt block, by id.
-#[derive(Debug, Clone, Copy)]
-struct Entry {
-    /// Sequences that hold it; [`ABSENT`] when it is not cached.
-    holders: u32,
-    /// Neighbours in the order of use while idle: the next older, the next newer.
-    older: u32,
-    newer: u32,
-}
 
 /// Cached prompt blocks of one instance.
 #[derive(Debug, Clone)]
 pub struct PrefixCache {
-    entries: Vec<Entry>,
-    oldest: u32,
-    newest: u32,
-    idle: u64,
+    /// Sequences that hold each block; [`ABSENT`] when it is not cached.
+    holders: Vec<u32>,
+    /// Those that nobody holds.
+    idle: Lru,
     cached: u64,
     /// Where dropped blocks go.
     cpu: Option<CpuCache>,
@@ -37,10 +28,8 @@ pub struct PrefixCache {
 impl Default for PrefixCache {
     fn default() -> Self {
         Self {
-            entries: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
-            idle: 0,
+            holders: Vec::new(),
+            idle: Lru::new(),
             cached: 0,
             cpu: None,
         }
@@ -80,7 +69,7 @@ impl PrefixCache {
     #[must_use]
     pub fn idle_among(&self, ids: &[u32]) -> u64 {
         ids.iter()
-            .filter(|&&id| self.entries[id as usize].holders == 0)
+            .filter(|&&id| self.holders[id as usize] == 0)
             .count() as u64
     }
 
@@ -88,11 +77,11 @@ impl PrefixCache {
     pub fn hold(&mut self, ids: &[u32]) -> u64 {
         let mut were_idle = 0;
         for &id in ids {
-            if self.entries[id as usize].holders == 0 {
-                self.unlink(id);
+            if self.holders[id as usize] == 0 {
+                self.idle.remove(id);
                 were_idle += 1;
             }
-            self.entries[id as usize].holders += 1;
+            self.holders[id as usize] += 1;
         }
         were_idle
     }
@@ -102,27 +91,20 @@ impl PrefixCache {
         let mut held = 0;
         for &id in ids {
             let at = id as usize;
-            if at >= self.entries.len() {
-                self.entries.resize(
-                    at + 1,
-                    Entry {
-                        holders: ABSENT,
-                        older: NONE,
-                        newer: NONE,
-                    },
-                );
+            if at >= self.holders.len() {
+                self.holders.resize(at + 1, ABSENT);
             }
-            match self.entries[at].holders {
+            match self.holders[at] {
                 ABSENT => {
-                    self.entries[at].holders = 1;
+                    self.holders[at] = 1;
                     self.cached += 1;
                 }
                 0 => {
-                    self.unlink(id);
-                    self.entries[at].holders = 1;
+                    self.idle.remove(id);
+                    self.holders[at] = 1;
                 }
                 _ => {
-                    self.entries[at].holders += 1;
+                    self.holders[at] += 1;
                     held += 1;
                 }
             }
@@ -135,10 +117,10 @@ impl PrefixCache {
         let mut idle = 0;
         // The end of the prompt first, so that it is older and leaves first: a start is of use without its end.
         for &id in ids.iter().rev() {
-            let entry = &mut self.entries[id as usize];
-            entry.holders -= 1;
-            if entry.holders == 0 {
-                self.link(id);
+            let holders = &mut self.holders[id as usize];
+            *holders -= 1;
+            if *holders == 0 {
+                self.idle.push(id);
                 idle += 1;
             }
         }
@@ -147,10 +129,9 @@ impl PrefixCache {
 
     /// Drops idle blocks, least recently used first, until at most `most` are left. The CPU tier, if there is one, takes them.
     pub fn trim(&mut self, most: u64) {
-        while self.idle > most {
-            let id = self.oldest;
-            self.unlink(id);
-            self.entries[id as usize].holders = ABSENT;
+        while self.idle.len() > most {
+            let Some(id) = self.idle.pop() else { return };
+            self.holders[id as usize] = ABSENT;
             self.cached -= 1;
             if let Some(cpu) = &mut self.cpu {
                 cpu.put(id);
@@ -167,38 +148,12 @@ impl PrefixCache {
     /// Cached blocks that no sequence holds.
     #[must_use]
     pub const fn idle(&self) -> u64 {
-        self.idle
+        self.idle.len()
     }
 
     fn is_cached(&self, id: u32) -> bool {
-        self.entries
-            .get(id as usize)
-            .is_some_and(|entry| entry.holders != ABSENT)
-    }
-
-    /// Appends at the recently used end.
-    fn link(&mut self, id: u32) {
-        let older = std::mem::replace(&mut self.newest, id);
-        match older {
-            NONE => self.oldest = id,
-            older => self.entries[older as usize].newer = id,
-        }
-        let entry = &mut self.entries[id as usize];
-        (entry.older, entry.newer) = (older, NONE);
-        self.idle += 1;
-    }
-
-    fn unlink(&mut self, id: u32) {
-        let Entry { older, newer, .. } = self.entries[id as usize];
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        self.idle -= 1;
+        let holders = self.holders.get(id as usize);
+        holders.is_some_and(|&holders| holders != ABSENT)
     }
 }
 

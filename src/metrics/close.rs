@@ -26,12 +26,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let window = (start, books.last_arrival.max(start));
     let span_s = (books.end.saturating_since(start)).as_secs_f64();
     let shapes = shapes(&books);
-    let pools: Vec<PoolMetrics> = books
-        .pools
-        .iter()
-        .enumerate()
-        .map(|(i, book)| pool_metrics(book, span_s, mean_kv(&books.series, i, window)))
-        .collect();
+    let pools = pools(&books, span_s, window);
     let links = books.links.metrics(span_s);
     let busiest = links
         .iter()
@@ -67,7 +62,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         end_s: books.end.as_secs_f64(),
         preemptions: books.sums.preemptions,
         stages: stage_means(&books),
-        little: little(&books),
+        little: little(&books, start),
         pools,
         links,
         transfers: transfers(&books),
@@ -166,6 +161,16 @@ fn per(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
 
+fn pools(books: &Collector, span_s: f64, window: (SimTime, SimTime)) -> Vec<PoolMetrics> {
+    let pools = books.pools.iter().enumerate();
+    pools
+        .map(|(i, book)| PoolMetrics {
+            kv_peak_blocks: kv_peak(books, i),
+            ..pool_metrics(book, span_s, mean_kv(&books.series, i, window))
+        })
+        .collect()
+}
+
 fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetrics {
     let all = span_s * f64::from(book.instances);
     let stages = all * f64::from(book.stages);
@@ -190,7 +195,7 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
             .then(|| book.decoded as f64 / book.decode_steps as f64),
         mean_prefill_batch: (book.prefill_steps > 0)
             .then(|| book.prompts as f64 / book.prefill_steps as f64),
-        kv_peak_blocks: book.kv_peak,
+        kv_peak_blocks: 0,
         kv_capacity_blocks: book.kv_capacity,
         kv_mean,
         link_busy: per(seconds(book.sending), all),
@@ -200,6 +205,13 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
         role_shares: book.roles.map(|ps| per(seconds(ps), all)),
         prefix: (book.prefix.prompt_tokens > 0).then_some(book.prefix),
     }
+}
+
+/// Most KV blocks in use on an instance of a pool.
+fn kv_peak(books: &Collector, pool: usize) -> u64 {
+    let levels = books.kv.iter().zip(&books.pool_of);
+    let mine = levels.filter(|(_, of)| **of == pool);
+    mine.map(|(level, _)| level.peak).max().unwrap_or(0)
 }
 
 /// Mean share of a pool's KV blocks in use over the samples of the window; none for unlimited memory.
@@ -248,13 +260,13 @@ fn stage_means(books: &Collector) -> StageMeans {
     }
 }
 
-fn little(books: &Collector) -> LittlesLaw {
-    let end_s = books.end.as_secs_f64();
+fn little(books: &Collector, start: SimTime) -> LittlesLaw {
+    let span_s = books.end.saturating_since(start).as_secs_f64();
     let sojourn = &books.sojourn;
     let samples: Vec<u64> = books
         .series
         .iter()
-        .filter(|(point, _)| point.time <= books.end)
+        .filter(|(point, _)| start <= point.time && point.time <= books.end)
         .map(|(_, pools)| {
             pools
                 .iter()
@@ -263,8 +275,8 @@ fn little(books: &Collector) -> LittlesLaw {
         })
         .collect();
     LittlesLaw {
-        mean_in_system: per(seconds(sojourn.area), end_s),
-        rate_times_sojourn: per(seconds(sojourn.sum), end_s),
+        mean_in_system: per(seconds(sojourn.area), span_s),
+        rate_times_sojourn: per(seconds(sojourn.sum), span_s),
         exact: sojourn.area == sojourn.sum && !sojourn.disordered,
         mean_sampled: (samples.len() > 1)
             .then(|| samples.iter().sum::<u64>() as f64 / samples.len() as f64),

@@ -4,11 +4,13 @@ use super::client::ClientBook;
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
 use super::histogram::Histogram;
+use super::kv_peak::Level;
 use super::links::Links;
 use super::overlap::Overlap;
 use super::records::Records;
 use super::result::{Attainment, Counts, PrefixHits, RunMetrics};
 use super::series::{Point, Series};
+use super::sojourn::Sojourn;
 use super::warning::TooLarge;
 use crate::cluster::{
     Bill, Outcome, PoolSpec, RequestRecord, Role, RunClock, Shortage, SystemSpec, TransferFact,
@@ -24,13 +26,15 @@ pub struct Collector {
     pub(super) config: Config,
     pub(super) pools: Vec<PoolBook>,
     /// Pool of each instance, by id.
-    pool_of: Vec<usize>,
+    pub(super) pool_of: Vec<usize>,
     /// Role of each instance and since when it has it; `None`: on its way to another.
     roles: Vec<(Option<Role>, SimTime)>,
     /// Steps of each instance whose streams share a GPU; nothing for systems without.
     overlaps: Vec<Overlap>,
     /// Transfers in flight from each instance, and since when there is one.
     sending: Vec<(u32, SimTime)>,
+    /// KV blocks of each instance.
+    pub(super) kv: Vec<Level>,
     pub(super) links: Links,
     pub(super) transfers: Transfers,
     pub(super) counts: Counts,
@@ -70,7 +74,6 @@ pub(super) struct PoolBook {
     pub(super) decoded: u128,
     pub(super) prefill_steps: u64,
     pub(super) prompts: u128,
-    pub(super) kv_peak: u64,
     pub(super) sending: u128,
     pub(super) held_tokens: u64,
     pub(super) preemptions: u64,
@@ -113,21 +116,6 @@ pub(super) struct Sums {
     pub(super) stages: [u128; 6],
 }
 
-/// Both sides of Little's law, in request-picoseconds.
-#[derive(Debug, Default)]
-pub(super) struct Sojourn {
-    inside: u64,
-    since: SimTime,
-    /// Integral of the number in the system.
-    pub(super) area: u128,
-    /// Sum of `end − arrival` from the records.
-    pub(super) sum: u128,
-    /// Arrivals of unfinished requests, which stay until the end.
-    open: Vec<SimTime>,
-    /// A fact came before an earlier one.
-    pub(super) disordered: bool,
-}
-
 impl Collector {
     /// Makes a collector for one run of `system`.
     #[must_use]
@@ -151,6 +139,7 @@ impl Collector {
                 .collect(),
             overlaps: overlaps(system, pool_of.len()),
             sending: vec![(0, SimTime::ZERO); pool_of.len()],
+            kv: vec![Level::default(); pool_of.len()],
             pool_of,
             links: Links::new(system),
             transfers: Transfers::default(),
@@ -318,7 +307,6 @@ impl PoolBook {
             decoded: 0,
             prefill_steps: 0,
             prompts: 0,
-            kv_peak: 0,
             sending: 0,
             held_tokens: 0,
             preemptions: 0,
@@ -330,48 +318,13 @@ impl PoolBook {
     }
 }
 
-impl Sojourn {
-    /// Moves to `now`; earlier facts are counted at the latest instant so far and noted.
-    fn advance(&mut self, now: SimTime) {
-        if now < self.since {
-            self.disordered = true;
-            return;
-        }
-        self.area += u128::from(self.inside) * u128::from((now - self.since).as_ps());
-        self.since = now;
-    }
-
-    fn arrive(&mut self, now: SimTime) {
-        self.advance(now);
-        self.inside += 1;
-    }
-
-    fn leave(&mut self, record: &RequestRecord) {
-        let end = match record.outcome {
-            Outcome::Done => record.last_token,
-            // Refused where the loop says so; it has no instant of its own.
-            Outcome::Rejected(_) => self.since,
-            Outcome::Unfinished => {
-                self.open.push(record.arrival);
-                return;
-            }
-        };
-        self.advance(end);
-        self.inside = self.inside.saturating_sub(1);
-        self.sum += u128::from(end.saturating_since(record.arrival).as_ps());
-    }
-
-    fn finish(&mut self, now: SimTime) {
-        self.advance(now);
-        for arrival in self.open.drain(..) {
-            self.sum += u128::from(now.saturating_since(arrival).as_ps());
-        }
-    }
-}
-
 impl Observer for Collector {
     fn held_back(&mut self, _: RequestId, wait: SimDuration) {
         self.client.held_back(wait);
+    }
+
+    fn never_sent(&mut self, count: u64) {
+        self.counts.never_sent += count;
     }
 
     fn arrived(&mut self, id: RequestId, request: &RequestSpec) {
@@ -388,11 +341,11 @@ impl Observer for Collector {
         } else {
             self.counts.warmup += 1;
         }
-        self.sojourn.arrive(request.arrival);
+        self.sojourn.arrive(request.arrival, measured);
     }
 
     fn ended(&mut self, record: &RequestRecord) {
-        self.sojourn.leave(record);
+        self.sojourn.leave(record, self.measures(record));
         if self.config.keep_requests {
             self.records.push(record);
         }
@@ -436,6 +389,7 @@ impl Observer for Collector {
 
     fn stepped(&mut self, fact: &StepFact) {
         let span = self.clip(fact.start, fact.end);
+        let steps = fact.steps_from(self.window_start);
         let pool = self.pool(fact.instance);
         let kind = match (fact.prompts > 0, fact.decodes > 0) {
             (true, false) => 0,
@@ -444,14 +398,14 @@ impl Observer for Collector {
         };
         pool.busy[kind] += span;
         if fact.stage == 0 {
-            pool.steps += fact.steps;
+            pool.steps += steps;
             if fact.decodes > 0 {
-                pool.decode_steps += fact.steps;
-                pool.decoded += u128::from(fact.decodes) * u128::from(fact.steps);
+                pool.decode_steps += steps;
+                pool.decoded += u128::from(fact.decodes) * u128::from(steps);
             }
             if fact.prompts > 0 {
-                pool.prefill_steps += fact.steps;
-                pool.prompts += u128::from(fact.prompts) * u128::from(fact.steps);
+                pool.prefill_steps += steps;
+                pool.prompts += u128::from(fact.prompts) * u128::from(steps);
             }
         }
         if pool.streams {
@@ -470,9 +424,8 @@ impl Observer for Collector {
         }
     }
 
-    fn kv_changed(&mut self, _now: SimTime, instance: InstanceId, _delta: i64, used: u64) {
-        let pool = self.pool(instance);
-        pool.kv_peak = pool.kv_peak.max(used);
+    fn kv_changed(&mut self, now: SimTime, instance: InstanceId, _delta: i64, used: u64) {
+        self.kv[instance.index()].change(now, used, self.window_start);
     }
 
     fn transfer_started(&mut self, now: SimTime, from: InstanceId, _to: InstanceId, _bytes: u64) {
@@ -530,7 +483,7 @@ impl Observer for Collector {
         let point = Point {
             time: now,
             arrived,
-            ended: arrived - self.sojourn.inside.min(arrived),
+            ended: arrived - self.sojourn.inside().min(arrived),
         };
         self.series.push(point, pools);
     }
@@ -540,6 +493,9 @@ impl Observer for Collector {
         self.sojourn.finish(now);
         for instance in 0..self.roles.len() {
             self.book_role(InstanceId::new(instance), now);
+        }
+        for level in &mut self.kv {
+            level.finish(now, self.window_start);
         }
     }
 }

@@ -187,8 +187,13 @@ impl Links {
         let posted = if self.network.is_some() {
             clip(fact.turn, fact.wire)
         } else {
-            let hidden = SimTime::from_ps(fact.queued.as_ps() - fact.hidden.as_ps());
-            clip(fact.turn, fact.landed) + clip(hidden, fact.queued)
+            let rate = self.books[post].bytes_per_s * seconds(1);
+            let early = if fact.queued >= from {
+                fact.early_bytes as f64 / rate
+            } else {
+                0.0
+            };
+            clip(fact.turn, fact.landed) + early
         };
         self.books[post].busy += posted;
         self.note(post, fact, from);
@@ -323,7 +328,6 @@ mod tests {
             ended: at(13),
             bytes: 100,
             early_bytes: 20,
-            hidden: SimDuration::ZERO,
             held_tokens: 0,
         }
     }

@@ -14,6 +14,7 @@ mod collector;
 mod config;
 mod cost;
 mod histogram;
+mod kv_peak;
 mod links;
 mod overlap;
 mod percentile;
@@ -21,6 +22,7 @@ mod records;
 mod replicate;
 mod result;
 mod series;
+mod sojourn;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]

@@ -27,6 +27,9 @@ pub struct Counts {
     pub rejected: u64,
     /// Measured requests cut off by the horizon.
     pub unfinished: u64,
+    /// Requests whose planned arrival came before the horizon and that the client could not send, as all it may have in flight were:
+    /// in none of the other counts.
+    pub never_sent: u64,
 }
 
 /// How many requests met the promise. Rejected and unfinished ones missed it.
@@ -113,13 +116,13 @@ pub struct PoolMetrics {
     /// Whether prompts and decodes run at the same time, in steps of their own.
     #[serde(skip)]
     pub streams: bool,
-    /// Steps executed.
+    /// Steps that started in the measured span.
     pub steps: u64,
-    /// Mean sequences in a step that decodes; none without such steps.
+    /// Mean sequences in those of them that decode; none without such steps.
     pub mean_decode_batch: Option<f64>,
-    /// Mean prompts in a step that computes prompts; none without such steps.
+    /// Mean prompts in those that compute prompts; none without such steps.
     pub mean_prefill_batch: Option<f64>,
-    /// Most KV blocks in use on one instance at a time, over the whole run.
+    /// Most KV blocks in use on one instance at a time, by any request.
     pub kv_peak_blocks: u64,
     /// KV blocks per instance; `None` for unlimited memory.
     pub kv_capacity_blocks: Option<u64>,
@@ -229,16 +232,17 @@ pub struct Verdict {
     pub growth_sigmas: f64,
 }
 
-/// Little's law on the run's own numbers (law L13): `L = λ·W` over the whole run, warm-up included.
+/// Little's law on the run's own numbers (law L13): `L = λ·W` of the measured requests over the measured span.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct LittlesLaw {
-    /// Time-average number in the system, integrated from arrivals and ends.
+    /// Time-average number of them in the system, integrated from arrivals and ends.
     pub mean_in_system: f64,
     /// Arrival rate times mean sojourn (an unfinished request stays until the end), from the request records.
     pub rate_times_sojourn: f64,
     /// Whether both are equal to the picosecond.
     pub exact: bool,
-    /// Time-average number in the pools as sampled: independent of both, equal up to sampling noise.
+    /// Time-average number in the pools as sampled, what is left of the warm-up included: independent of both, equal up to that and
+    /// to sampling noise.
     pub mean_sampled: Option<f64>,
 }
 

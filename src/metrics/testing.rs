@@ -238,6 +238,7 @@ fn prefill_step(record: &RequestRecord) -> StepFact {
         prefill_tokens: u64::from(record.input_tokens),
         decodes: 0,
         context: 0,
+        run: None,
     }
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::testing::{Load, simulate};
 use super::{Collector, Config, RunMetrics, Slo, State, Warmup, Warning};
+use crate::cluster::SystemSpec;
+use crate::ids::InstanceId;
 use crate::latency::fixed::Fixed;
-use crate::sim::{Options, simulate as simulate_for_real};
+use crate::sim::{Observer, Options, StepFact, simulate as simulate_for_real};
 use crate::units::{SimDuration, SimTime};
 use crate::workload::RequestSpec;
 
@@ -148,7 +150,7 @@ fn the_series_keeps_512_to_1024_points_on_its_grid() {
 }
 
 /// One prefill and one decode instance of the real engine, the KV pool of the latter tight.
-fn engine(fast_forward: bool, warmup: Warmup) -> RunMetrics {
+fn engine_system(fast_forward: bool) -> SystemSpec {
     let mut system = super::testing::system();
     system.fast_forward = fast_forward;
     for pool in &mut system.pools {
@@ -161,6 +163,12 @@ fn engine(fast_forward: bool, warmup: Warmup) -> RunMetrics {
         pool.limits.max_seqs = 64;
         pool.kv.blocks = Some(700);
     }
+    system
+}
+
+/// A run of that system.
+fn engine(fast_forward: bool, warmup: Warmup) -> RunMetrics {
+    let system = engine_system(fast_forward);
     let requests = (0..800_u32).map(|i| RequestSpec {
         arrival: SimTime::from_ps(u64::from(i) * 70_000_000_000 + u64::from(i % 7) * 999),
         input_tokens: 200 + 131 * (i % 9),
@@ -206,6 +214,83 @@ fn l8_the_figures_of_a_run_do_not_depend_on_stepping() {
         let json = |m: &RunMetrics| serde_json::to_string(m).unwrap();
         assert_eq!(json(&fast), json(&slow));
         assert!(fast.series.iter().eq(slow.series.iter()));
+    }
+}
+
+/// Steps and KV levels as a person would count them, from a run that steps every token.
+#[derive(Default)]
+struct ByHand {
+    window: SimTime,
+    /// Steps from the window's start on, those of them that decode and the sequences in these, by instance.
+    steps: [[u64; 3]; 2],
+    /// KV blocks over time, by instance.
+    levels: [Vec<(SimTime, u64)>; 2],
+}
+
+impl Observer for ByHand {
+    fn stepped(&mut self, fact: &StepFact) {
+        assert_eq!(fact.steps, 1);
+        if fact.start >= self.window {
+            let [steps, decode, sequences] = &mut self.steps[fact.instance.index()];
+            *steps += 1;
+            *decode += u64::from(fact.decodes > 0);
+            *sequences += u64::from(fact.decodes);
+        }
+    }
+
+    fn kv_changed(&mut self, now: SimTime, instance: InstanceId, _: i64, used: u64) {
+        self.levels[instance.index()].push((now, used));
+    }
+}
+
+#[test]
+fn batches_and_kv_peaks_are_those_of_the_measured_window() {
+    // The warm-up has the long prompts and outputs, so that whoever counts it sees other batches and another peak.
+    let requests = || {
+        (0..300_u32).map(|i| RequestSpec {
+            arrival: SimTime::from_ps(u64::from(i) * 60_000_000_000),
+            input_tokens: if i < 100 { 1500 } else { 90 + 31 * (i % 5) },
+            output_tokens: if i < 100 { 60 } else { 20 + 9 * (i % 7) },
+            max_output: 1000,
+            class: 0,
+            session: 0,
+        })
+    };
+    // Requests of the warm-up decode on into the window that starts at 6.0 s, but not into the other.
+    for (start, spills) in [
+        (SimDuration::from_ms(6000), true),
+        (SimDuration::from_ms(9001), false),
+    ] {
+        let mut system = engine_system(false);
+        let mut by_hand = ByHand {
+            window: SimTime::ZERO + start,
+            ..ByHand::default()
+        };
+        simulate_for_real(&system, requests(), Options::default(), &mut by_hand).unwrap();
+        for fast_forward in [true, false] {
+            system.fast_forward = fast_forward;
+            let config = Config {
+                warmup: Warmup::Time(start),
+                ..Config::default()
+            };
+            let mut collector = Collector::new(&config, &system);
+            simulate_for_real(&system, requests(), Options::default(), &mut collector).unwrap();
+            let m = collector.into_metrics();
+            let [steps, decode, sequences] = by_hand.steps[1];
+            let mean = sequences as f64 / decode as f64;
+            assert_eq!(m.pools[1].mean_decode_batch, Some(mean));
+            assert_eq!(m.pools[1].steps, steps);
+            for (pool, levels) in m.pools.iter().zip(&by_hand.levels) {
+                let before = levels.iter().filter(|(at, _)| *at < by_hand.window);
+                let within = levels.iter().filter(|(at, _)| *at >= by_hand.window);
+                let peak = within
+                    .chain(before.clone().next_back())
+                    .map(|(_, used)| *used);
+                assert_eq!(Some(pool.kv_peak_blocks), peak.max(), "{}", pool.name);
+                let earlier = before.map(|(_, used)| *used).max().unwrap();
+                assert!(spills || pool.kv_peak_blocks < earlier, "{}", pool.name);
+            }
+        }
     }
 }
 

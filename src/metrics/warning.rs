@@ -63,6 +63,13 @@ pub enum Warning {
         /// Of how many.
         measured: u64,
     },
+    /// The horizon came before the client could send all of its plan.
+    NeverSent {
+        /// How many were not sent.
+        never_sent: u64,
+        /// How many its plan had up to the horizon.
+        planned: u64,
+    },
     /// KV blocks ran out and sequences were computed again.
     Preempted {
         /// Preemptions of measured requests.
@@ -117,6 +124,12 @@ impl Warning {
                 unfinished,
                 measured,
             } => format!("{unfinished} of {measured} requests were unfinished at the horizon"),
+            Self::NeverSent {
+                never_sent,
+                planned,
+            } => format!(
+                "{never_sent} of {planned} requests planned before the horizon were never sent: the client had as many in flight as it may"
+            ),
             Self::Preempted {
                 preemptions,
                 measured,
@@ -146,6 +159,9 @@ impl Warning {
             Self::Unfinished { .. } => {
                 "latencies cover only those that finished; they count as missed"
             }
+            Self::NeverSent { .. } => {
+                "no figure knows of them, attainment included: they are of what was sent"
+            }
             Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
             Self::LinkSaturated { .. } => {
                 "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"
@@ -164,6 +180,9 @@ impl Warning {
             Self::LongWarmup { .. } => "lower workload.warmup or simulate more requests",
             Self::Rejected { .. } => "give the pool more KV memory or cap the prompt length",
             Self::Unfinished { .. } => "raise the horizon or lower the rate",
+            Self::NeverSent { .. } => {
+                "raise workload.concurrency or lower workload.rate, or leave workload.concurrency out: what cannot be served then counts"
+            }
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
             Self::LinkSaturated { .. } => {
                 "a faster link or more prefill and decode instances; larger block_tokens where posting descriptors takes the time"
@@ -215,6 +234,12 @@ impl Warning {
             out.push(Self::Unfinished {
                 unfinished: counts.unfinished,
                 measured,
+            });
+        }
+        if counts.never_sent > 0 {
+            out.push(Self::NeverSent {
+                never_sent: counts.never_sent,
+                planned: counts.arrived + counts.never_sent,
             });
         }
         if preemptions * 20 > measured {

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::error::ModelError;
 use super::file::ModelFile;
 use super::spec::ModelSpec;
+use crate::names::did_you_mean;
 
 macro_rules! shipped {
     ($($name:literal),* $(,)?) => {
@@ -74,15 +75,9 @@ pub fn model(name: &str) -> Result<ModelSpec, ModelError> {
     if lower.ends_with(".yaml") || lower.ends_with(".yml") {
         return load(Path::new(name));
     }
-    let nearest = known
-        .iter()
-        .map(|k| (strsim::jaro_winkler(&lower, &k.to_lowercase()), k))
-        .filter(|(score, _)| *score > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, k)| format!(", did you mean `{k}`?"));
     Err(ModelError::Unknown {
         name: name.to_owned(),
-        nearest,
+        nearest: did_you_mean(name, known.iter().map(String::as_str)),
         known: model_names().collect::<Vec<_>>().join(", "),
     })
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use crate::ids::SlotId;
-use crate::units::{SimDuration, SimTime};
+use crate::units::SimDuration;
 
 /// A KV cache to be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,6 @@ pub struct Link {
     queue: VecDeque<Shipment>,
     current: Option<Shipment>,
     flying: u32,
-    free_since: SimTime,
 }
 
 impl Link {
@@ -40,7 +39,6 @@ impl Link {
             queue: VecDeque::new(),
             current: None,
             flying: 0,
-            free_since: SimTime::ZERO,
         }
     }
 
@@ -65,12 +63,11 @@ impl Link {
         self.current
     }
 
-    /// Ends what is in progress at `now`.
+    /// Ends what is in progress.
     ///
     /// # Panics
     /// When nothing is: a defect of the caller (law L5).
-    pub fn end(&mut self, now: SimTime) -> Shipment {
-        self.free_since = now;
+    pub fn end(&mut self) -> Shipment {
         self.current
             .take()
             .expect("a transfer ends only after it started")
@@ -89,34 +86,6 @@ impl Link {
     pub fn land(&mut self) {
         self.flying -= 1;
     }
-
-    /// Bytes, at most `most`, of data that was there from `since` on which an idle link has sent by `now`, each in
-    /// `seconds_per_byte`, and how long that took; the link is then taken for that long.
-    #[must_use]
-    pub fn send_ahead(
-        &mut self,
-        since: SimTime,
-        now: SimTime,
-        most: u64,
-        seconds_per_byte: f64,
-    ) -> (u64, SimDuration) {
-        if self.current.is_some() || !self.queue.is_empty() || since > now {
-            return (0, SimDuration::ZERO);
-        }
-        let since = since.max(self.free_since);
-        let seconds = now.saturating_since(since).as_secs_f64();
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "rounded down and capped; a float cast saturates"
-        )]
-        let could = (seconds / seconds_per_byte) as u64;
-        let sent = could.min(most);
-        let time = SimDuration::from_secs_f64(sent as f64 * seconds_per_byte)
-            .unwrap_or(SimDuration::from_ps(u64::MAX / 4));
-        self.free_since = since.saturating_add(time).min(now);
-        (sent, time.min(now.saturating_since(since)))
-    }
 }
 
 #[cfg(test)]
@@ -131,10 +100,6 @@ mod tests {
         }
     }
 
-    fn at(ms: u64) -> SimTime {
-        SimTime::ZERO + SimDuration::from_ms(ms)
-    }
-
     #[test]
     fn transfers_go_one_at_a_time_in_order() {
         let mut link = Link::new(1e9, 1);
@@ -142,7 +107,7 @@ mod tests {
         link.push(shipment(8, 0));
         assert_eq!(link.start_next(), Some(shipment(7, 1_000_000)));
         assert_eq!(link.start_next(), None);
-        assert_eq!(link.end(at(1)).slot, SlotId::new(7));
+        assert_eq!(link.end().slot, SlotId::new(7));
         assert_eq!(link.start_next(), Some(shipment(8, 0)));
     }
 
@@ -165,18 +130,5 @@ mod tests {
             Link::new(f64::INFINITY, 1).wire(u64::MAX),
             SimDuration::ZERO
         );
-    }
-
-    #[test]
-    fn what_is_sent_ahead_takes_the_link() {
-        // 1 MB per ms.
-        let mut link = Link::new(1e9, 1);
-        let mut ahead = |since, now, most| link.send_ahead(at(since), at(now), most, 1e-9);
-        assert_eq!(ahead(2, 5, 2_000_000), (2_000_000, SimDuration::from_ms(2)));
-        // Free again from 4 ms on.
-        assert_eq!(ahead(2, 5, 9_000_000), (1_000_000, SimDuration::from_ms(1)));
-        assert_eq!(ahead(2, 5, 9_000_000).0, 0);
-        link.push(shipment(1, 1));
-        assert_eq!(link.send_ahead(at(2), at(9), 1, 1e-9).0, 0);
     }
 }

@@ -75,6 +75,7 @@ pub fn sentences(report: &Report, pooled: &[Pooled]) -> Vec<String> {
     } else if report.axis.values.len() == 1 {
         out.extend(compare::by_promise(report, &here));
     }
+    out.extend(compare::of_what_is_sent(report, &here));
     // Systems that reach less far along the axis are out of the race already.
     let reach = |p: &Pooled| {
         crossings

@@ -3,7 +3,7 @@
 use super::answer::{Crossing, at_point, digits, percent, share_text};
 use super::input::Report;
 use super::pool::{Pooled, difference};
-use crate::metrics::Estimate;
+use crate::metrics::{Estimate, State};
 
 /// A figure on which systems are compared.
 struct Yardstick {
@@ -169,6 +169,34 @@ pub(super) fn by_promise(report: &Report, here: &[&Pooled]) -> Option<String> {
     }
 }
 
+/// What a promise that is kept means where the client falls behind its plan.
+pub(super) fn of_what_is_sent(report: &Report, here: &[&Pooled]) -> Option<String> {
+    let target = report.slo?.attainment;
+    let behind = here.iter().filter(|p| {
+        let kept = p.mean("attainment").is_some_and(|share| share >= target);
+        kept && p.paced && p.state == State::Overloaded
+    });
+    let behind: Vec<String> = behind
+        .map(|p| {
+            let of = |name| p.mean(name).map_or_else(|| "-".to_owned(), digits);
+            format!(
+                "{}{} carries {} requests/s, and its client's wait is {} ms at the median",
+                label(report, p),
+                at_point(report, p.point),
+                of("requests_per_s"),
+                of("client_wait_p50_ms")
+            )
+        })
+        .collect();
+    (!behind.is_empty()).then(|| {
+        format!(
+            "Kept and overloaded at once: the promise is about what the client sends within its concurrency, not about its plan, behind which \
+             it falls ever further, and its wait is no part of TTFT or E2E. {}.",
+            list(behind.into_iter())
+        )
+    })
+}
+
 /// Shares so close to the target that other seeds could have put them on its other side.
 pub(super) fn within_noise(report: &Report, decisive: &[&Pooled]) -> Option<String> {
     let target = report.slo?.attainment;
@@ -249,8 +277,13 @@ fn unequal_prices(report: &Report, here: &[&Pooled], mixed: bool) -> Option<Stri
         (good, "output tokens of good requests")
     };
     let at = at_point(report, here.first()?.point);
+    let served = if figure.is_empty() {
+        String::new()
+    } else {
+        format!("; in $ per 1M {per}{at}: {figure}")
+    };
     Some(format!(
-        "The systems cost unequal amounts, in $ per hour: {}; in $ per 1M {per}{at}: {figure}.",
+        "The systems cost unequal amounts, in $ per hour: {}{served}.",
         each("usd_per_hour")
     ))
 }

@@ -72,8 +72,8 @@ pub struct Point {
     pub rate_per_s: Option<f64>,
     /// Seeds.
     pub seeds: u32,
-    /// Verdict of most seeds.
-    pub verdict: State,
+    /// Verdict of most seeds; none where nothing was measured.
+    pub verdict: Option<State>,
     /// How many seeds agree.
     pub agreeing_seeds: u32,
     /// What holds it back.
@@ -154,7 +154,7 @@ fn point(report: &Report, p: &Pooled) -> Point {
         value: report.axis.values[p.point].label.clone(),
         rate_per_s: report.axis.values[p.point].rate_per_s,
         seeds: p.seeds,
-        verdict: p.state,
+        verdict: (!p.is_empty()).then_some(p.state),
         agreeing_seeds: p.agreeing,
         bottleneck: p.bottleneck,
         piling_up: p.piling_up,

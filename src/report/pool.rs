@@ -19,6 +19,8 @@ pub struct Pooled {
     pub state: State,
     /// How many seeds had it.
     pub agreeing: u32,
+    /// Whether its client keeps a plan within a limit of requests in flight, so that overload shows in the client's wait.
+    pub paced: bool,
     /// The bottleneck named most often by the seeds in that state.
     pub bottleneck: Option<Bottleneck>,
     /// Mean share of arrivals that piled up.
@@ -34,6 +36,12 @@ pub struct Pooled {
 }
 
 impl Pooled {
+    /// Whether no request arrived after the warm-up in any of them.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.counts.measured == 0
+    }
+
     /// Mean of a figure over seeds.
     #[must_use]
     pub fn mean(&self, name: &str) -> Option<f64> {
@@ -96,6 +104,7 @@ fn pool_one(runs: &[&Run]) -> Option<Pooled> {
         seeds,
         state,
         agreeing,
+        paced: first.metrics.client.is_paced(),
         bottleneck: bottleneck.map(|(bottleneck, _)| bottleneck),
         piling_up: runs
             .iter()
@@ -131,6 +140,7 @@ fn sum_counts(runs: &[&Run]) -> Counts {
             done: sum.done + c.done,
             rejected: sum.rejected + c.rejected,
             unfinished: sum.unfinished + c.unfinished,
+            never_sent: sum.never_sent + c.never_sent,
         }
     })
 }

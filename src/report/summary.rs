@@ -11,7 +11,7 @@ use super::input::{Report, Run};
 use super::pool::Pooled;
 use super::text::push_text;
 use super::words::{bottleneck, state};
-use crate::metrics::Counts;
+use crate::metrics::{Counts, State};
 
 /// Fields of a row, separated and ended.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Row {
 }
 
 /// Columns before the figures; all counts are of requests.
-const LEAD: [&str; 20] = [
+const LEAD: [&str; 21] = [
     "system",
     "axis",
     "axis_value",
@@ -59,6 +59,7 @@ const LEAD: [&str; 20] = [
     "done",
     "rejected",
     "unfinished",
+    "never_sent",
     "slo_met",
     "preemptions",
 ];
@@ -92,7 +93,7 @@ fn run_row(report: &Report, run: &Run) -> Row {
     row.count(run.seed);
     row.count(1);
     row.count(u64::from(m.gpus));
-    row.text(state(m.verdict.state));
+    row.text(verdict(m.verdict.state, &m.counts));
     row.text(m.verdict.bottleneck.map_or("", bottleneck));
     row.number(Some(m.verdict.piling_up));
     row.number(Some(m.window_start_s));
@@ -121,7 +122,7 @@ fn pooled_row(report: &Report, pooled: &Pooled) -> Row {
     row.text("pooled");
     row.count(u64::from(pooled.seeds));
     row.count(u64::from(runs.first().map_or(0, |run| run.metrics.gpus)));
-    row.text(state(pooled.state));
+    row.text(verdict(pooled.state, &pooled.counts));
     row.text(pooled.bottleneck.map_or("", bottleneck));
     row.number(Some(pooled.piling_up));
     for _ in 0..3 {
@@ -137,6 +138,14 @@ fn pooled_row(report: &Report, pooled: &Pooled) -> Row {
         row.number(estimate.and_then(|e| e.half_width));
     }
     row
+}
+
+/// The word for a state; of nothing there is none.
+const fn verdict(verdict: State, counts: &Counts) -> &'static str {
+    if counts.measured == 0 {
+        return "";
+    }
+    state(verdict)
 }
 
 pub(super) fn lead(report: &Report, system: usize, point: usize, rate: &str) -> Row {
@@ -155,6 +164,7 @@ fn counts(row: &mut Row, counts: &Counts, met: Option<u64>) {
         counts.done,
         counts.rejected,
         counts.unfinished,
+        counts.never_sent,
     ] {
         row.count(count);
     }

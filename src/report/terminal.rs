@@ -96,6 +96,14 @@ pub fn warnings(report: &Report) -> Vec<String> {
     out
 }
 
+/// What is said of a system of which nothing was measured.
+const NOTHING: &str = "nothing measured";
+
+/// Marks of figures of an overloaded system: those that depend on the length of the run, and those of what a client sent that falls
+/// behind its plan.
+const LONGER: &str = " *";
+const SENT: &str = " \u{2020}";
+
 /// One line per system.
 fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
     let names = report.systems.iter().map(|s| s.name.chars().count());
@@ -118,6 +126,9 @@ fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
 }
 
 fn single_verdict(p: &Pooled, colour: bool) -> String {
+    if p.is_empty() {
+        return NOTHING.to_owned();
+    }
     let mut parts = vec![match p.bottleneck {
         Some(b) if p.state == State::Closed => format!(
             "{}, limited by {}",
@@ -129,10 +140,18 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
     }];
     if p.state > State::Stable {
         let share = percent(p.piling_up.clamp(0.0, 1.0));
-        parts.push(format!("{share} of the arrivals pile up"));
+        parts.push(if p.paced {
+            format!("{share} of the planned arrivals pile up, with its client or inside")
+        } else {
+            format!("{share} of the arrivals pile up")
+        });
     }
     if p.state == State::Overloaded {
-        parts.push("its latencies depend on the length of the run".to_owned());
+        parts.push(if p.paced {
+            "the client's wait depends on the length of the run".to_owned()
+        } else {
+            "its latencies depend on the length of the run".to_owned()
+        });
     }
     if p.seeds > 1 {
         parts.push(format!("{} of {} seeds agree", p.agreeing, p.seeds));
@@ -143,8 +162,9 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
 /// `stable 1 /s to 3 /s; overloaded 4 /s to 9 /s (decode KV)`.
 fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
     let label = |p: &Pooled| report.axis.values[p.point].label.as_str();
+    let alike = |p: &Pooled| (p.is_empty(), p.state, p.bottleneck);
     let spans: Vec<String> = mine
-        .chunk_by(|a, b| (a.state, a.bottleneck) == (b.state, b.bottleneck))
+        .chunk_by(|a, b| alike(a) == alike(b))
         .map(|span| {
             let (first, last) = (span[0], span[span.len() - 1]);
             let range = if span.len() > 1 {
@@ -152,6 +172,9 @@ fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
             } else {
                 label(first).to_owned()
             };
+            if first.is_empty() {
+                return format!("{NOTHING} {range}");
+            }
             let why = first
                 .bottleneck
                 .map_or_else(String::new, |b| format!(" ({})", words::bottleneck(b)));
@@ -211,10 +234,10 @@ fn grid(report: &Report, pooled: &[Pooled], width: u16) -> String {
 }
 
 fn grid_cell(report: &Report, p: &Pooled) -> String {
-    let mark = if p.state == State::Overloaded {
-        " *"
-    } else {
-        ""
+    let mark = match (p.state, p.paced) {
+        (State::Overloaded, true) => SENT,
+        (State::Overloaded, false) => LONGER,
+        _ => "",
     };
     let text = match report.slo {
         Some(_) => p.figures.get("attainment").map(share_text),
@@ -242,19 +265,23 @@ fn detail_title(report: &Report, pooled: &[Pooled], point: usize) -> String {
     format!("{at}{measured} measured requests per system{times}")
 }
 
+/// Rows about money, and the figures in them.
+const MONEY: [(&str, &str); 3] = [
+    ("$ per hour", "usd_per_hour"),
+    ("$ per 1M output tokens", "usd_per_million_output_tokens"),
+    ("$ per 1M good tokens", "usd_per_million_good_tokens"),
+];
+
 /// Figures as rows, systems as columns.
 fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> String {
     let here: Vec<&Pooled> = pooled.iter().filter(|p| p.point == point).collect();
     let mut table = plain_table(width);
-    let mut header = vec![String::new()];
-    header.extend(here.iter().map(|p| report.systems[p.system].name.clone()));
-    table.set_header(header);
+    let names = here.iter().map(|p| report.systems[p.system].name.clone());
+    table.set_header(std::iter::once(String::new()).chain(names));
     let mut add = |label: &str, cell: &dyn Fn(&Pooled) -> String| {
         let cells: Vec<String> = here.iter().map(|p| cell(p)).collect();
         if cells.iter().any(|cell| !cell.is_empty()) {
-            let mut row = vec![label.to_owned()];
-            row.extend(cells);
-            table.add_row(row);
+            table.add_row(std::iter::once(label.to_owned()).chain(cells));
         }
     };
     add("layout", &|p| report.systems[p.system].layout.clone());
@@ -291,17 +318,14 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
         p.mean("kv_peak_share").map_or_else(String::new, percent)
     });
     add("prompt tokens cached", &cached_cell);
-    for (label, name) in [
-        ("$ per hour", "usd_per_hour"),
-        ("$ per 1M output tokens", "usd_per_million_output_tokens"),
-        ("$ per 1M good tokens", "usd_per_million_good_tokens"),
-    ] {
+    for (label, name) in MONEY {
         add(label, &|p| p.mean(name).map_or_else(String::new, digits));
     }
     add("GPU-hours / kWh at TDP", &energy_cell);
     add("preemptions", &|p| nonzero(p.preemptions));
     add("rejected", &|p| nonzero(p.counts.rejected));
     add("unfinished", &|p| nonzero(p.counts.unfinished));
+    add("planned, never sent", &|p| nonzero(p.counts.never_sent));
     align_right(&mut table);
     table.trim_fmt()
 }
@@ -326,6 +350,9 @@ fn gpus(report: &Report, p: &Pooled) -> u32 {
 }
 
 fn verdict_cell(p: &Pooled) -> String {
+    if p.is_empty() {
+        return NOTHING.to_owned();
+    }
     match (p.state, p.bottleneck) {
         (State::Stable, _) | (_, None) => words::state(p.state).to_owned(),
         (state, Some(b)) => format!("{}: {}", words::state(state), words::bottleneck(b)),
@@ -347,8 +374,14 @@ fn percentiles(p: &Pooled, name: &str) -> String {
         .iter()
         .map(|q| p.mean(&format!("{name}_{q}_ms")).map(digits))
         .collect();
-    let mark = if p.state == State::Overloaded && name != "itl" {
-        " *"
+    // The latencies of what a client sends within its limit settle; its wait does not.
+    let grows = match name {
+        "itl" => false,
+        "client_wait" => true,
+        _ => !p.paced,
+    };
+    let mark = if p.state == State::Overloaded && grows {
+        LONGER
     } else {
         ""
     };
@@ -443,6 +476,16 @@ fn footnotes(report: &Report, pooled: &[Pooled], point: usize) -> Vec<String> {
     let starred = |p: &Pooled| p.state == State::Overloaded && (swept || p.point == point);
     if pooled.iter().any(starred) {
         out.push("* overloaded: the figure depends on the length of the run".to_owned());
+    }
+    if swept
+        && pooled
+            .iter()
+            .any(|p| p.paced && p.state == State::Overloaded)
+    {
+        out.push(
+            "\u{2020} overloaded: the client falls behind its plan; the figure is of what it sends"
+                .to_owned(),
+        );
     }
     if pooled.iter().any(|p| p.seeds > 1) {
         out.push("± half the width of the 95 % confidence interval over seeds".to_owned());

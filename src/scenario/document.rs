@@ -129,6 +129,11 @@ impl Document {
         self.overrides.iter().any(by_flag)
     }
 
+    /// Whether a `--set` flag or the sweep has set this key, or a map it lies in.
+    pub(super) fn is_overridden(&self, path: &str) -> bool {
+        self.overrides.iter().any(|o| is_prefix(&o.path, path))
+    }
+
     /// Lets `fill` add defaults to the tree.
     pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Value)) {
         fill(&mut self.tree);

@@ -9,7 +9,7 @@ use super::document::{Document, inline};
 use super::experiment::{Experiment, Point};
 use super::problem::{Error, Problem};
 use super::schema::{self, Scenario};
-use super::warning::Warning;
+use super::warning::{StepTimes, Warning};
 use super::{axis, defaults, resolved};
 
 /// More points than this in one sweep is a slip of the keyboard.
@@ -89,6 +89,8 @@ struct Loader {
     /// The filled tree of each point.
     trees: Vec<Value>,
     points: Vec<Point>,
+    /// Kinds of step-time models of the pools, of every point.
+    step_times: Vec<Vec<(String, StepTimes)>>,
     /// Facts about the pools, of every point.
     facts: Vec<Vec<(String, String)>>,
     first: Option<Scenario>,
@@ -136,6 +138,8 @@ impl Loader {
         for warning in point.iter().flat_map(|p| Warning::oracles(&p.systems)) {
             add(&mut self.warnings, warning);
         }
+        self.step_times
+            .push(std::mem::take(&mut builder.step_times));
         self.points.extend(point);
         self.facts.push(facts);
         self.trees.push(document.tree().clone());
@@ -143,7 +147,7 @@ impl Loader {
     }
 
     fn finish(
-        self,
+        mut self,
         document: &Document,
         axes: &schema::Axes,
         combinations: &[Vec<&Value>],
@@ -163,6 +167,17 @@ impl Loader {
             return Err(document.problem("sweep", message).into());
         }
         let axis = axis::describe(axes, combinations);
+        let labels: Vec<&str> = axis
+            .values
+            .iter()
+            .map(|(label, _)| label.as_str())
+            .collect();
+        // Who sweeps the step-time model means to compare its kinds.
+        let meant = |key: &str| key.split('.').any(|part| part == "latency");
+        if !axes.iter().any(|(key, _)| meant(key)) {
+            let changing = Warning::changing(&axis.key, &labels, &self.step_times);
+            self.warnings.extend(changing);
+        }
         Ok(Experiment {
             name: first.name.clone().unwrap_or_default(),
             question: first.question.clone(),

@@ -36,6 +36,15 @@ pub enum Warning {
         /// Key path of a pool and the kind of its model, then those of the first pool of another kind.
         pools: [(String, StepTimes); 2],
     },
+    /// A pool takes its step times from a model of another kind at another point of the sweep.
+    ChangingStepTimes {
+        /// Key path of the pool.
+        pool: String,
+        /// The swept key.
+        axis: String,
+        /// Value of the axis and kind of model: of the first point, and of the first one that differs.
+        points: [(String, StepTimes); 2],
+    },
     /// Most of the time of a pool's typical steps lies outside the ranges that were measured.
     Extrapolated {
         /// Key path of the pool.
@@ -60,6 +69,30 @@ impl Warning {
         let other = rest.iter().find(|(_, kind)| *kind != first.1)?;
         Some(Self::MixedStepTimes {
             pools: [first.clone(), other.clone()],
+        })
+    }
+
+    /// The warning about the first pool whose step times change their kind along the axis, by the pools' kinds at each of its `labels`.
+    pub(super) fn changing(
+        axis: &str,
+        labels: &[&str],
+        points: &[Vec<(String, StepTimes)>],
+    ) -> Option<Self> {
+        let (first, rest) = points.split_first()?;
+        first.iter().find_map(|(pool, kind)| {
+            let mut later = rest.iter().zip(labels.iter().skip(1));
+            let (label, other) = later.find_map(|(kinds, label)| {
+                let (_, other) = kinds.iter().find(|(name, _)| name == pool)?;
+                (other != kind).then_some((*label, *other))
+            })?;
+            Some(Self::ChangingStepTimes {
+                pool: pool.clone(),
+                axis: axis.to_owned(),
+                points: [
+                    ((*labels.first()?).to_owned(), *kind),
+                    (label.to_owned(), other),
+                ],
+            })
         })
     }
 
@@ -105,6 +138,13 @@ impl Warning {
             Self::MixedStepTimes {
                 pools: [(a, kind), (b, other)],
             } => format!("{a} has {kind} step times, {b} {other} ones"),
+            Self::ChangingStepTimes {
+                pool,
+                axis,
+                points: [(a, kind), (b, other)],
+            } => {
+                format!("{pool} has {kind} step times at {axis} = {a}, {other} ones at {b}")
+            }
             Self::Extrapolated { pool, measured } => format!(
                 "{measured} % of the kernel time of {pool}'s typical steps comes from inside measured ranges"
             ),
@@ -121,6 +161,9 @@ impl Warning {
             Self::MixedStepTimes { .. } => {
                 "part of the difference between systems may be one between the models of the hardware"
             }
+            Self::ChangingStepTimes { .. } => {
+                "part of the difference between these points may be one between the models of the hardware"
+            }
             Self::Extrapolated { .. } => {
                 "the rest is scaled from other shapes, formats or GPUs by their data sheets"
             }
@@ -134,9 +177,19 @@ impl Warning {
         use StepTimes::{Calibrated, Polynomial};
         match self {
             Self::MixedStepTimes {
-                pools: [(_, Polynomial | Calibrated), (_, Polynomial | Calibrated)],
-            } => "add `latency: calibrated` at the top of the scenario",
-            Self::MixedStepTimes { .. } => "add `latency: roofline` at the top of the scenario",
+                pools: kinds @ [_, _],
+            }
+            | Self::ChangingStepTimes { points: kinds, .. }
+                if matches!(
+                    kinds,
+                    [(_, Polynomial | Calibrated), (_, Polynomial | Calibrated)]
+                ) =>
+            {
+                "add `latency: calibrated` at the top of the scenario"
+            }
+            Self::MixedStepTimes { .. } | Self::ChangingStepTimes { .. } => {
+                "add `latency: roofline` at the top of the scenario"
+            }
             Self::Extrapolated { .. } => {
                 "see `pdsim explain`, and measure that GPU with `pdsim calibrate`"
             }
@@ -154,6 +207,29 @@ impl fmt::Display for Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_that_changes_along_the_axis_is_warned_of() {
+        use StepTimes::{Calibrated, Polynomial};
+        let point = |a, b| vec![("a".to_owned(), a), ("b".to_owned(), b)];
+        let labels = ["bf16", "int8", "fp8"];
+        let changing = [
+            point(Calibrated, Polynomial),
+            point(Calibrated, Polynomial),
+            point(Calibrated, Calibrated),
+        ];
+        let text = Warning::changing("kv_dtype", &labels, &changing)
+            .unwrap()
+            .to_string();
+        assert!(
+            text.starts_with(
+                "b has polynomial step times at kv_dtype = bf16, calibrated ones at fp8: "
+            ) && text.ends_with("add `latency: calibrated` at the top of the scenario"),
+            "{text}"
+        );
+        assert_eq!(Warning::changing("kv_dtype", &labels, &changing[..2]), None);
+        assert_eq!(Warning::changing("", &[], &[]), None);
+    }
 
     #[test]
     fn pools_that_are_mostly_guessed_are_warned_of() {

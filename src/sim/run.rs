@@ -147,6 +147,12 @@ pub fn simulate_from<S: Source, O: Observer>(
         // A request refused in dispatch frees its place now; what is sent for it makes this instant come again.
         inlet.listen(at, &cluster);
     };
+    if cut && S::CLOSED {
+        let never = inlet.source.never_sent(horizon);
+        if never > 0 {
+            engine.observer.never_sent(never);
+        }
+    }
     finish(&mut engine, &mut cluster, cut.then_some(horizon))
 }
 

@@ -67,6 +67,17 @@ impl<I: Iterator<Item = RequestSpec>> Source for ClosedLoop<I> {
         self.in_flight = self.in_flight.saturating_sub(count);
         self.now = self.now.max(at);
     }
+
+    /// Only a plan says when a request was to be sent.
+    fn never_sent(&mut self, until: SimTime) -> u64 {
+        if !self.paced {
+            return 0;
+        }
+        let planned = self.requests.by_ref();
+        planned
+            .take_while(|request| request.arrival <= until)
+            .count() as u64
+    }
 }
 
 #[cfg(test)]
@@ -123,6 +134,16 @@ mod tests {
         assert_eq!(drive(1, true, 4, 3), [(1, 0), (4, 2), (7, 4), (10, 6)]);
         // With enough places the plan is kept.
         assert_eq!(drive(4, true, 4, 3), [(1, 0), (2, 0), (3, 0), (4, 0)]);
+    }
+
+    #[test]
+    fn what_a_plan_wanted_sent_and_was_not_is_counted() {
+        // Planned at 1, …, 10 s; two places, none of which becomes free.
+        for (paced, until, never) in [(true, 7, 5), (true, 2, 0), (true, 60, 8), (false, 7, 0)] {
+            let mut client = ClosedLoop::new(2, paced, requests(10));
+            assert_eq!(std::iter::from_fn(|| client.next_request()).count(), 2);
+            assert_eq!(client.never_sent(seconds(until)), never, "{paced} {until}");
+        }
     }
 
     #[test]

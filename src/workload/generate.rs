@@ -60,11 +60,11 @@ impl Workload {
         match (workload.requests, workload.duration) {
             (None, None) if !ends => {
                 let allowed = "`requests`, `duration` or both, so that the workload ends";
-                return Err(WorkloadError::new("requests", "nothing", allowed));
+                return Err(WorkloadError::new("requests", "missing", allowed));
             }
             (None, _) if matches!(workload.arrivals, ArrivalProcess::PoissonRescaled { .. }) => {
                 let allowed = "a number of requests, over which the arrivals are rescaled,";
-                return Err(WorkloadError::new("requests", "nothing", allowed));
+                return Err(WorkloadError::new("requests", "missing", allowed));
             }
             (Some(_), None) if matches!(workload.arrivals, ArrivalProcess::AtOnce) => {}
             (Some(requests), None) if !ends => {
@@ -109,7 +109,7 @@ impl Workload {
             && workload.requests.is_none()
         {
             let allowed = "a number of requests, after which the client stops sending,";
-            return Err(WorkloadError::new("requests", "nothing", allowed));
+            return Err(WorkloadError::new("requests", "missing", allowed));
         }
         let client = Client::Closed { concurrency, paced };
         Ok(Self { client, ..self })

@@ -23,6 +23,10 @@ pub trait Source {
 
     /// `count` requests in flight ended at `at`, in any way. Later requests arrive at `at` or after it.
     fn ended(&mut self, at: SimTime, count: u64);
+
+    /// The run ends at `until`: how many requests were to be sent by then and were not, since no place was free. Nothing is taken
+    /// from it afterwards.
+    fn never_sent(&mut self, until: SimTime) -> u64;
 }
 
 impl<I: Iterator<Item = RequestSpec>> Source for I {
@@ -36,6 +40,10 @@ impl<I: Iterator<Item = RequestSpec>> Source for I {
     }
 
     fn ended(&mut self, _: SimTime, _: u64) {}
+
+    fn never_sent(&mut self, _: SimTime) -> u64 {
+        0
+    }
 }
 
 /// Who decides when requests are sent.

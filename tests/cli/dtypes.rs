@@ -220,3 +220,32 @@ fn engines_pay_their_time_per_step_unless_coefficients_hold_it() {
     let ran = Scratch::new().pdsim(&["check", "s.yaml", "--resolved", "--set", "engine=vllm-v0"]);
     assert!(!ran.out.contains("engine time"), "{}", ran.out);
 }
+
+#[test]
+fn a_sweep_of_formats_that_changes_the_kind_of_step_times_is_warned_of() {
+    let ran = |flags: &[&str]| {
+        let mut args = vec!["run", "s.yaml", "--no-charts"];
+        for flag in flags {
+            args.extend(["--set", flag]);
+        }
+        let ran = Scratch::new().pdsim(&args);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out
+    };
+    // Published coefficients are of 16-bit formats only.
+    for key in ["kv_dtype", "systems.split.weight_dtype"] {
+        let sweep = format!("sweep.{key}=[bf16, int8]");
+        let out = ran(&[&sweep]);
+        let said = format!("has polynomial step times at {key} = bf16, calibrated ones at int8");
+        assert!(out.contains(&said), "{out}");
+        assert!(
+            out.contains("add `latency: calibrated` at the top of the scenario"),
+            "{out}"
+        );
+        let out = ran(&[&sweep, "latency=calibrated"]);
+        assert!(!out.contains("step times at"), "{out}");
+    }
+    // Who sweeps the kind itself means to.
+    let out = ran(&["sweep.latency=[polynomial, calibrated]"]);
+    assert!(!out.contains("step times at"), "{out}");
+}

@@ -1,11 +1,13 @@
 //! The built binary as a person meets it: help, exit codes, error texts, what goes to stdout and what to stderr.
 
+mod answers;
 mod bad_input;
 mod bad_memory;
 mod bad_trace;
 mod calibrate;
 mod closed_loop;
 mod dtypes;
+mod effects;
 mod explain;
 mod files;
 mod help;

@@ -74,7 +74,7 @@ const DYNAMIC: [(&str, [&str; 2]); 12] = [
 ];
 
 /// The same of `mixed_pool`.
-const MIXED_POOL: [(&str, [&str; 2]); 7] = [
+const MIXED_POOL: [(&str, [&str; 2]); 8] = [
     (
         "roles: {kv_share: 1.5}",
         ["split.roles.kv_share: is 1.5", "at most 1"],
@@ -97,6 +97,10 @@ const MIXED_POOL: [(&str, [&str; 2]); 7] = [
     (
         "reservation: early",
         ["split.reservation: is of no effect", "remove it"],
+    ),
+    (
+        "decode_choice: arrival",
+        ["split.decode_choice: is of no effect", "remove it"],
     ),
     (
         "skip_prefill: {below: 20}",
@@ -219,4 +223,32 @@ fn a_resolved_scenario_states_every_threshold() {
         assert!(ran.out.contains(stated), "{stated}: {}", ran.out);
     }
     assert!(!ran.out.contains("reservation"), "{}", ran.out);
+}
+
+#[test]
+fn what_is_wrong_in_a_pool_is_told_there_and_by_the_flag_that_put_it_there() {
+    let keys = "kv_blocks: fit";
+    for policy in ["mixed_pool", "dynamic"] {
+        let scratch = small(policy, keys);
+        let check = |flag: &str| scratch.pdsim(&["check", "s.yaml", "--set", flag]);
+        check("systems.split.prefill.tp=2").refused(&[
+            "--set systems.split.prefill.tp=2: systems.split.prefill.tp: is 2, but 1 in pool `decode`",
+        ]);
+        check("systems.split.decode.block_tokens=32").refused(&[
+            "--set systems.split.decode.block_tokens=32: systems.split.decode.block_tokens: is 32, but 16 in pool `prefill`",
+        ]);
+        check("systems.split.decode.kv_reserve=oracle_at_decode").refused(&[
+            "--set systems.split.decode.kv_reserve=oracle_at_decode: systems.split.decode.kv_reserve: is `oracle_at_decode`",
+        ]);
+        check("systems.split.kv_reserve=oracle_at_decode")
+            .refused(&["systems.split.kv_reserve: is `oracle_at_decode`"]);
+    }
+    small("mixed_pool", keys)
+        .pdsim(&[
+            "check",
+            "s.yaml",
+            "--set",
+            "systems.split.decode.preemption=return_to_prefill",
+        ])
+        .refused(&["systems.split.decode.preemption: is `return_to_prefill`"]);
 }

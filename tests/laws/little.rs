@@ -1,9 +1,9 @@
 //! L13: Little's law on the numbers of every run, and per phase at every sample.
 
 use pdsim::cluster::{Outcome, Preemption, RequestRecord, Role, SystemSpec};
-use pdsim::metrics::{Collector, Config};
+use pdsim::metrics::{Collector, Config, Warmup};
 use pdsim::sim::{Options, simulate};
-use pdsim::units::SimTime;
+use pdsim::units::{SimDuration, SimTime};
 
 use crate::facts::Facts;
 use crate::scenario::Scenario;
@@ -21,8 +21,18 @@ fn l13_mean_in_system_is_rate_times_mean_sojourn() {
         )
         .unwrap();
         let half = SimTime::from_ps(end.as_ps() / 2);
-        for horizon in [None, Some(half)] {
-            let mut collector = Collector::new(&Config::default(), &spec);
+        let some = scenario.requests.len() as u64 / 4;
+        let quarter = SimDuration::from_ps(end.as_ps() / 4);
+        let warmups = [Warmup::None, Warmup::Requests(some), Warmup::Time(quarter)];
+        for (horizon, warmup) in [None, Some(half)]
+            .into_iter()
+            .flat_map(|horizon| warmups.map(|warmup| (horizon, warmup)))
+        {
+            let config = Config {
+                warmup,
+                ..Config::default()
+            };
+            let mut collector = Collector::new(&config, &spec);
             simulate(
                 &spec,
                 scenario.requests.iter().copied(),
@@ -37,9 +47,20 @@ fn l13_mean_in_system_is_rate_times_mean_sojourn() {
             let metrics = collector.into_metrics();
             assert!(
                 metrics.little.exact,
-                "L13, seed {seed}: {:?}",
+                "L13, seed {seed}, {warmup:?}: {:?}",
                 metrics.little
             );
+            let counts = metrics.counts;
+            if counts.done == counts.measured && counts.done > 0 {
+                // The reader's own check: all three figures are of the same requests and the same span.
+                let e2e = metrics.e2e.as_ref().unwrap().mean_ms / 1e3;
+                let product = metrics.throughput.requests_per_s * e2e;
+                let mean = metrics.little.mean_in_system;
+                assert!(
+                    (mean - product).abs() <= 1e-9 * mean,
+                    "L13, seed {seed}, {warmup:?}: {mean} {product}"
+                );
+            }
         }
     }
 }

@@ -413,3 +413,47 @@ fn held_blocks_are_counted_once_while_two_use_them() {
     scenario.spec.pools[1].kv.prefix_cache = false;
     assert_eq!(peak(&scenario), shared + 9);
 }
+
+#[test]
+fn prompts_of_one_step_travel_early_side_by_side_over_their_own_link() {
+    // Two prompts of 50 tokens in a step of 100 ms, ten layers: 45 tokens of each are there between 10 and 100 ms, 50 bytes per ms and
+    // prompt. A link of 200 bytes per ms sends all of them meanwhile; what is left, 500 bytes each, takes 2.5 ms each.
+    let mut scenario = simple(1, ms(1));
+    scenario.spec.pools[0].limits.max_step_prompts = 2;
+    scenario.requests = prompts(&[50, 50], SimDuration::ZERO);
+    scenario.spec.transfer = TransferSpec {
+        overlap: Overlap::Layerwise { layers: 10 },
+        ..TransferSpec::link(SimDuration::ZERO, 2e5)
+    };
+    let after = |micros: u64| SimTime::ZERO + SimDuration::from_us(micros);
+    assert_eq!(arrived(&scenario), [after(102_500), after(105_000)]);
+    // At 50 bytes per ms 4500 bytes go early, 22 whole tokens of each prompt; the other 28 take 56 ms, one prompt after the other.
+    scenario.spec.transfer.bytes_per_sec = 5e4;
+    assert_eq!(arrived(&scenario), [after(156_000), after(212_000)]);
+}
+
+#[test]
+fn a_link_of_ones_own_is_a_network_that_nobody_shares() {
+    let mut early_bytes = 0;
+    for seed in 0..80_u64 {
+        let pick = &mut crate::pick::Pick::new(seed, "own link");
+        let mut scenario = simple(1, SimDuration::from_us(300));
+        scenario.spec.pools[0].limits.max_step_prompts = pick.small(1, 4);
+        scenario.spec.pools[0].batch = pick.of(&[BatchRule::PrefillFirst, BatchRule::DecodeFirst]);
+        scenario.spec.pools[0].limits.max_step_tokens = pick.small(8, 90);
+        let lengths: Vec<u32> = (0..25).map(|_| pick.small(2, 60)).collect();
+        scenario.requests = prompts(&lengths, ms(pick.from(1, 30)));
+        let rate = pick.of(&[1e5, 3e5, 1e6]);
+        let overlap = pick.of(&[Overlap::Chunk, Overlap::Layerwise { layers: 8 }]);
+        scenario.spec.transfer = TransferSpec {
+            overlap,
+            per_block: SimDuration::from_us(pick.from(0, 40)),
+            ..TransferSpec::link(ms(pick.from(0, 2)), rate)
+        };
+        let own = ways(&scenario);
+        scenario.spec.transfer.sharing = Some(network(2, rate, 1));
+        assert_eq!(own, ways(&scenario), "seed {seed}");
+        early_bytes += own.iter().map(|w| w.early_bytes).sum::<u64>();
+    }
+    assert!(early_bytes > 100_000, "{early_bytes}");
+}

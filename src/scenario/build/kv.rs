@@ -163,6 +163,20 @@ impl Builder<'_> {
                     .to_owned()
             },
         );
+        for (key, value) in [
+            ("below", keys.below),
+            ("uncached_below", keys.uncached_below),
+        ] {
+            self.require(value != Some(0), &format!("{path}.{key}"), || {
+                "is 0, and no prompt has fewer tokens, so that none would skip; write a number of tokens such as 256, or remove it"
+                    .to_owned()
+            });
+        }
+        self.require(keys.at_queue != Some(0), &format!("{path}.at_queue"), || {
+            "is 0, and as many prompts are always queued, so that nothing would use the prefill pool; write at least 1, or a system without \
+             one"
+                .to_owned()
+        });
         if keys.uncached_below.is_some() {
             self.uncached_below(&path, system);
         }

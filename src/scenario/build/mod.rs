@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod calibrated;
+mod effects;
 mod formats;
 mod kv;
 mod latency;
@@ -120,6 +121,25 @@ impl<'d> Builder<'d> {
         {
             self.require(warmup < requests.max(1), "workload.warmup", || {
                 format!("leaves out {warmup} of {requests} requests, so none is measured; lower it or raise `requests`")
+            });
+        }
+        let Some(schema::Warmup::Time(warmup)) = workload.warmup else {
+            return;
+        };
+        // A client that keeps a plan may send its last requests long after the plan has ended.
+        let arriving = workload.duration.filter(|_| workload.concurrency.is_none());
+        let arriving = arriving.map(|span| ("workload.duration", span.0));
+        let running = match self.scenario.horizon {
+            Some(schema::Horizon::At(span)) => Some(("horizon", span)),
+            Some(schema::Horizon::None) | None => None,
+        };
+        for (key, span) in [arriving, running].into_iter().flatten() {
+            self.require(warmup < span, "workload.warmup", || {
+                format!(
+                    "leaves out the first {} s, but no request arrives after {} s (`{key}`), so none is measured; lower it or raise `{key}`",
+                    warmup.as_secs_f64(),
+                    span.as_secs_f64()
+                )
             });
         }
     }

@@ -57,6 +57,13 @@ impl Builder<'_> {
         ];
         let node = transfer.node.as_ref();
         self.check_node(key, node);
+        let inside = node.is_some_and(|node| node.inside.is_some());
+        let apart = prefill.group != decode.group;
+        self.require(!(inside && apart), &format!("{key}.node.inside"), || {
+            "is of no effect: prefill and decode are on different groups of nodes, so that nothing travels inside a node; remove it, or put \
+             both on one `group`"
+                .to_owned()
+        });
         let per_node = node.map_or(1, |node| node.gpus.max(1));
         let shared = node.and_then(|node| node.bandwidth).map(|rate| rate.0);
         let most = transfer

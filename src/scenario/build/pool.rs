@@ -87,10 +87,7 @@ impl Builder<'_> {
         self.check_streams(context, &path, pool);
         let tuning = pool.tuning().or(context.tuning);
         let batch = batch_rule(context.system, pool, role);
-        let chunked = matches!(
-            batch,
-            BatchRule::DecodeFirst | BatchRule::SharedSm { chunks: true }
-        );
+        let chunked = is_chunked(context.system, pool, role);
         let limits = self.limits(context, &path, pool, &tuning, chunked);
         cut.ok()?;
         let machine = Machine {
@@ -315,6 +312,14 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// Whether a pool computes prompts in chunks.
+pub(super) fn is_chunked(system: &System, pool: &Pool, role: Role) -> bool {
+    matches!(
+        batch_rule(system, pool, role),
+        BatchRule::DecodeFirst | BatchRule::SharedSm { chunks: true }
+    )
 }
 
 /// How the steps of a pool are formed: as it says itself, else as the policy has it.

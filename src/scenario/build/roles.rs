@@ -51,7 +51,11 @@ impl Builder<'_> {
         }
         let decode = system.decode.as_ref().and_then(|pool| pool.preemption);
         let returns = decode.or(system.preemption) == Some(schema::Preemption::ReturnToPrefill);
-        self.require(!returns, &format!("{path}.preemption"), || {
+        let key = self.written(&[
+            format!("{path}.decode.preemption"),
+            format!("{path}.preemption"),
+        ]);
+        self.require(!returns, &key, || {
             "is `return_to_prefill`, but with policy `mixed_pool` any instance may compute prompts; write `recompute` or `swap`"
                 .to_owned()
         });
@@ -175,6 +179,15 @@ impl Builder<'_> {
         floors
     }
 
+    /// Where a key is written that may stand in several places: in the last override of one of them, else in the first place that has it.
+    fn written(&self, places: &[String]) -> String {
+        let there = |path: &&String| self.document.get(path).is_some();
+        let overridden = |path: &&String| self.document.is_overridden(path);
+        let found = places.iter().filter(there).find(overridden);
+        let found = found.or_else(|| places.iter().find(there));
+        found.or(places.first()).cloned().unwrap_or_default()
+    }
+
     /// What pools that exchange instances must have in common: a KV cache must be readable wherever it goes.
     pub(super) fn check_exchange(&mut self, path: &str, rule: &RoleRule, pools: &[PoolSpec]) {
         let ([prefill, decode], true) = (pools, rule.moves()) else {
@@ -190,17 +203,32 @@ impl Builder<'_> {
             ),
         ];
         for (key, a, b) in differ {
-            self.require(a == b, &format!("{path}.decode.{key}"), || {
+            // The one that was changed from outside is more likely to be the slip.
+            let pools = ["decode", "prefill"].map(|pool| format!("{path}.{pool}.{key}"));
+            let at = self.written(&pools);
+            let (here, other, there) = if at == pools[0] {
+                (b, "prefill", a)
+            } else {
+                (a, "decode", b)
+            };
+            self.require(a == b, &at, || {
                 format!(
-                    "is {b}, but {a} in pool `prefill`: instances of the two change sides, so their KV caches must be laid out alike; \
+                    "is {here}, but {there} in pool `{other}`: instances of the two change sides, so their KV caches must be laid out alike; \
                      write the same `{key}` for both"
                 )
             });
         }
-        let late = |pool: &PoolSpec| pool.kv.reserve == KvReserve::OracleAtDecode;
-        self.require(!pools.iter().any(late), &format!("{path}.kv_reserve"), || {
-            "is `oracle_at_decode`, but where roles change a prompt must have the blocks to stay; write `oracle`".to_owned()
-        });
+        let late = |pool: &&PoolSpec| pool.kv.reserve == KvReserve::OracleAtDecode;
+        if let Some(pool) = pools.iter().find(late) {
+            let key = self.written(&[
+                format!("{path}.{}.kv_reserve", pool.name),
+                format!("{path}.kv_reserve"),
+            ]);
+            self.wrong(
+                &key,
+                "is `oracle_at_decode`, but where roles change a prompt must have the blocks to stay; write `oracle`",
+            );
+        }
         let unlimited = pools.iter().any(|pool| pool.kv.blocks.is_none());
         match rule {
             RoleRule::Dynamic(rule) if unlimited && rule.decode_load == DecodeLoad::KvShare => {

@@ -43,6 +43,7 @@ impl Builder<'_> {
         let roles = self.role_rule(&path, system);
         let split = self.split(&path, system);
         self.same_kv_format(&path, system);
+        self.check_effects(&path, system);
         let pools = self.roles(&path, system).map(|roles| {
             let built = roles.into_iter().map(|(key, pool_name, role, pool)| {
                 let gpu = self.gpu(&format!("{path}.{key}"), pool)?;

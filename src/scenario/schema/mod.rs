@@ -143,8 +143,49 @@ pub(super) fn read(tree: &Value) -> Result<Scenario, (String, String)> {
     serde_yaml::with::singleton_map_recursive::deserialize(reader).map_err(|error| {
         let path = track.path().to_string();
         let path = if path == "." { String::new() } else { path };
-        (path, super::problem::rephrase(&error.to_string()))
+        let message = super::problem::rephrase(&error.to_string());
+        let message = closed_hint(&path, message);
+        let message = from_one(&path, &message);
+        (path, message)
     })
+}
+
+/// Counts of which there must be some: serde knows only the range of their type.
+const FROM_ONE: [&str; 14] = [
+    "concurrency",
+    "requests",
+    "instances",
+    "tp",
+    "pp",
+    "chunk_budget",
+    "max_step_tokens",
+    "max_step_prompts",
+    "max_seqs",
+    "block_tokens",
+    "in_flight",
+    "gpus",
+    "at_queue",
+    "below",
+];
+
+/// States the true range of a count.
+fn from_one(path: &str, message: &str) -> String {
+    let key = path.rsplit('.').next().unwrap_or_default();
+    if !FROM_ONE.contains(&key) {
+        return message.to_owned();
+    }
+    let some = "a whole number of at least 1";
+    message
+        .replace("a whole number of at least 0", some)
+        .replace("a whole number from 0 to 4294967295", some)
+}
+
+/// A closed loop is a word and a key beside it, where one may look for a map.
+fn closed_hint(path: &str, message: String) -> String {
+    if path.starts_with("workload.arrivals") && message.contains("unknown word `closed`") {
+        return "`closed` has no keys of its own; write `arrivals: closed` and beside it `concurrency: 32`, the requests in flight".to_owned();
+    }
+    message
 }
 
 /// The sweep's axes, `key.path: [values]`, from its section; maps may be nested instead of dotted.
