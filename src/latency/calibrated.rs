@@ -6,6 +6,7 @@
 
 use super::Chunk;
 use super::LatencyError;
+use super::chunks::chunked;
 use super::compose::{Composed, Formats, Overhead};
 use super::kernels::{
     Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
@@ -157,38 +158,6 @@ impl Calibrated {
     }
 }
 
-/// Causal attention over several chunks from the time of a uniform batch without past.
-///
-/// A chunk with past takes as long as a whole prompt of the same work, so that it never gets faster as it grows. Each chunk is
-/// charged its share of the time the whole step would take were all its work done in chunks like this one. At least the
-/// longest chunk's own time passes. For equal chunks without past this is the measured time.
-fn chunked(
-    chunks: &[Chunk],
-    work: impl Fn(Chunk) -> f64,
-    uniform: impl Fn(f64, f64) -> Option<Timed>,
-) -> Option<Timed> {
-    let total: f64 = chunks.iter().map(|&c| work(c)).sum();
-    let (mut shared, mut longest, mut measured) = (0.0f64, 0.0f64, true);
-    for &chunk in chunks.iter().filter(|c| c.new > 0) {
-        let without_past = Chunk { past: 0, ..chunk };
-        let length = f64::from(chunk.new) * (work(chunk) / work(without_past)).sqrt();
-        let alone = uniform(1.0, length)?;
-        let own = alone.seconds;
-        longest = longest.max(own);
-        measured &= alone.measured && chunk.past == 0;
-        let batch = total / work(chunk);
-        if batch > 1.0 {
-            shared += uniform(batch, length)?.seconds / batch;
-        } else {
-            shared += own;
-        }
-    }
-    Some(Timed {
-        seconds: shared.max(longest),
-        measured,
-    })
-}
-
 impl Calibrated {
     /// Causal attention of a uniform batch of prompts without past.
     fn uniform(&self, layout: &HeadLayout, batch: f64, new: f64) -> Option<Timed> {
@@ -240,7 +209,7 @@ impl Kernels for Calibrated {
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
         let uniform = |batch: f64, new: f64| self.uniform(layout, batch, new);
-        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+        chunked(chunks, |c| layout.pairs(c), uniform)
             .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
     }
 
@@ -261,7 +230,7 @@ impl Kernels for Calibrated {
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
         let uniform = |batch: f64, new: f64| self.uniform_latent(layout, batch, new);
-        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+        chunked(chunks, LatentLayout::pairs, uniform)
             .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
     }
 
@@ -327,12 +296,12 @@ impl Kernels for Calibrated {
             .unwrap_or_else(|| self.fallback.elementwise(bytes))
     }
 
-    fn lone_prompt(&self, layout: &HeadLayout, length: f64) -> Option<Timed> {
-        self.uniform(layout, 1.0, length)
+    fn prompts(&self, layout: &HeadLayout, number: f64, length: f64) -> Option<Timed> {
+        self.uniform(layout, number, length)
     }
 
-    fn lone_latent_prompt(&self, layout: &LatentLayout, length: f64) -> Option<Timed> {
-        self.uniform_latent(layout, 1.0, length)
+    fn latent_prompts(&self, layout: &LatentLayout, number: f64, length: f64) -> Option<Timed> {
+        self.uniform_latent(layout, number, length)
     }
 
     fn context_knots(&self) -> &[u32] {

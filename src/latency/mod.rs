@@ -5,6 +5,7 @@
 //! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
 
 pub mod calibrated;
+mod chunks;
 pub mod compose;
 mod curve;
 mod error;

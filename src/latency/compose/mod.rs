@@ -13,9 +13,9 @@
 //! overhead.
 
 mod attention;
-mod lone;
 mod operators;
 mod overhead;
+mod prompts;
 mod stage;
 
 pub use operators::Operator;

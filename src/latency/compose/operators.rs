@@ -4,7 +4,7 @@ use super::super::kernels::{
     Collective, CollectiveKind, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
 };
 use super::Formats;
-use super::lone::LonePrompts;
+use super::prompts::Prompts;
 use crate::model::{
     Attention, Ffn, GroupedAttention, LatentAttention, ModelSpec, Moe, Parallelism, WeightDtype,
 };
@@ -81,8 +81,8 @@ pub(super) struct Operators<K> {
     pub(super) p: Parallelism,
     pub(super) formats: Formats,
     pub(super) layers: Vec<LayerCounts>,
-    /// Lone prompts of the full layout (or the latent one) and of the windowed one.
-    pub(super) lone: [Option<LonePrompts>; 2],
+    /// Prompts in layers of the full layout (or the latent one) and in those of the windowed one.
+    pub(super) prompts: [Option<Prompts>; 2],
 }
 
 impl<K: Kernels> Operators<K> {
@@ -94,9 +94,9 @@ impl<K: Kernels> Operators<K> {
             p,
             formats,
             layers,
-            lone: [None, None],
+            prompts: [None, None],
         };
-        operators.tabulate_lone();
+        operators.tabulate_prompts();
         operators
     }
 

@@ -1,0 +1,43 @@
+//! Attention over the chunks of one step from times of uniform batches of prompts.
+
+use super::Chunk;
+use super::kernels::Timed;
+
+/// Causal attention over several chunks from `uniform`, the time of a batch of so many prompts of one length without past;
+/// `pairs` counts the query/key pairs of a chunk.
+///
+/// A chunk with past takes as long as a whole prompt of the same work, so that it never gets faster as it grows. Each chunk is
+/// charged its share of the time the whole step would take were all its work done in chunks like this one. At least the
+/// longest chunk's own time passes. For equal chunks without past this is the measured time.
+///
+/// Returns `None` where `uniform` does.
+#[inline]
+pub(super) fn chunked(
+    chunks: &[Chunk],
+    pairs: impl Fn(Chunk) -> f64,
+    uniform: impl Fn(f64, f64) -> Option<Timed>,
+) -> Option<Timed> {
+    let total: f64 = chunks.iter().map(|&c| pairs(c)).sum();
+    let (mut shared, mut longest, mut measured) = (0.0f64, 0.0f64, true);
+    for &chunk in chunks.iter().filter(|c| c.new > 0) {
+        let (work, mut length) = (pairs(chunk), f64::from(chunk.new));
+        if chunk.past > 0 {
+            let without_past = pairs(Chunk { past: 0, ..chunk });
+            length *= (work / without_past).sqrt();
+        }
+        let alone = uniform(1.0, length)?;
+        let own = alone.seconds;
+        longest = longest.max(own);
+        measured &= alone.measured && chunk.past == 0;
+        let batch = total / work;
+        if batch > 1.0 {
+            shared += uniform(batch, length)?.seconds / batch;
+        } else {
+            shared += own;
+        }
+    }
+    Some(Timed {
+        seconds: shared.max(longest),
+        measured,
+    })
+}
