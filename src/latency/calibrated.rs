@@ -208,8 +208,8 @@ impl Kernels for Calibrated {
     }
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| self.uniform(layout, batch, new);
-        chunked(chunks, |c| layout.pairs(c), uniform)
+        let uniform = |batch: f64, new: &f64| self.uniform(layout, batch, *new);
+        chunked(chunks, |c| layout.pairs(c), Some, uniform)
             .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
     }
 
@@ -229,8 +229,8 @@ impl Kernels for Calibrated {
     }
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| self.uniform_latent(layout, batch, new);
-        chunked(chunks, LatentLayout::pairs, uniform)
+        let uniform = |batch: f64, new: &f64| self.uniform_latent(layout, batch, *new);
+        chunked(chunks, LatentLayout::pairs, Some, uniform)
             .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
     }
 

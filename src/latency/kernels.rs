@@ -421,7 +421,7 @@ pub trait Kernels: Debug + Send + Sync {
     fn elementwise(&self, bytes: f64) -> Timed;
 
     /// `number` prompts of `length` tokens each without past, where those tell the time of any chunks (see
-    /// `latency::chunks`); not whole numbers as a rule. From 1,024 prompts on the time is proportional to their number.
+    /// `latency::chunks`), or none for any; not whole numbers as a rule. From 1,024 prompts on the time is proportional to their number.
     fn prompts(&self, _layout: &HeadLayout, _number: f64, _length: f64) -> Option<Timed> {
         None
     }

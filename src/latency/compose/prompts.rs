@@ -24,6 +24,10 @@ const NUMBER_BITS: u32 = 3;
 /// Octaves of numbers. Twice as many prompts as the most, 1,024, take twice as long.
 const NUMBER_OCTAVES: usize = 10;
 
+/// Knots.
+const LENGTHS: usize = (LENGTH_OCTAVES << LENGTH_BITS) + 1;
+const NUMBERS: usize = (NUMBER_OCTAVES << NUMBER_BITS) + 1;
+
 /// The attention of one kind of layer on one rank.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Heads {
@@ -115,63 +119,73 @@ pub(super) struct Prompts {
 }
 
 /// Seconds by length, filled when first asked for.
-type Row = OnceLock<Option<Box<[f64]>>>;
+type Row = OnceLock<Box<[f64; LENGTHS]>>;
+
+/// The knot below a length and the share of the way to the next.
+struct Place {
+    column: usize,
+    right: f64,
+}
 
 impl Prompts {
     pub(super) fn new(heads: Heads, kernels: &impl Kernels) -> Self {
         let known = heads.prompts(kernels, 1.0, 1.0).is_some();
-        let rows = (NUMBER_OCTAVES << NUMBER_BITS) + 1;
         Self {
             heads,
-            rows: known.then(|| (0..rows).map(|_| OnceLock::new()).collect()),
+            rows: known.then(|| (0..NUMBERS).map(|_| OnceLock::new()).collect()),
         }
     }
 
     /// Seconds of the chunks of one step.
     pub(super) fn seconds(&self, kernels: &impl Kernels, chunks: &[Chunk]) -> f64 {
-        let read = |number: f64, length: f64| self.read(kernels, number, length);
-        let pairs = |chunk: Chunk| self.heads.pairs(chunk);
-        match chunked(chunks, pairs, read) {
+        let tabulated = self.rows.as_deref().and_then(|rows| {
+            let pairs = |chunk: Chunk| self.heads.pairs(chunk);
+            let read = |number: f64, place: &Place| Some(self.read(rows, kernels, number, place));
+            chunked(chunks, pairs, find, read)
+        });
+        match tabulated {
             Some(timed) => self.heads.slowed(kernels, chunks, timed.seconds),
             None => self.heads.prefill(kernels, chunks).seconds,
         }
     }
 
-    /// `number` prompts of `length` tokens; none where the table does not know.
+    /// `number` prompts of a length.
     #[inline]
-    fn read(&self, kernels: &impl Kernels, number: f64, length: f64) -> Option<Timed> {
-        let rows = self.rows.as_deref()?;
-        let (column, right) = place(length, LENGTH_BITS);
-        let most = knot(rows.len() - 1, NUMBER_BITS);
-        let (row, up) = place(number.min(most), NUMBER_BITS);
+    fn read(&self, rows: &[Row], kernels: &impl Kernels, number: f64, at: &Place) -> Timed {
+        const MOST: f64 = (1u32 << NUMBER_OCTAVES) as f64;
+        let (row, up) = place(number.min(MOST), NUMBER_BITS);
         let along = |row: usize| {
-            let row = rows[row]
-                .get_or_init(|| self.row(kernels, row))
-                .as_deref()?;
-            let (a, b) = (*row.get(column)?, *row.get(column + 1)?);
-            Some(a + (b - a) * right)
+            let row = rows[row].get_or_init(|| self.row(kernels, row));
+            let (a, b) = (row[at.column], row[at.column + 1]);
+            a + (b - a) * at.right
         };
-        let mut seconds = along(row)?;
+        let mut seconds = along(row);
         if up > 0.0 {
-            seconds += (along(row + 1)? - seconds) * up;
+            seconds += (along(row + 1) - seconds) * up;
         }
-        Some(Timed::unmeasured(seconds * (number / most).max(1.0)))
+        Timed::unmeasured(seconds * (number * (1.0 / MOST)).max(1.0))
     }
 
     /// The times of one number of prompts.
     #[cold]
-    fn row(&self, kernels: &impl Kernels, row: usize) -> Option<Box<[f64]>> {
+    fn row(&self, kernels: &impl Kernels, row: usize) -> Box<[f64; LENGTHS]> {
         let number = knot(row, NUMBER_BITS);
-        (0..=LENGTH_OCTAVES << LENGTH_BITS)
-            .map(|i| {
-                Some(
-                    self.heads
-                        .prompts(kernels, number, knot(i, LENGTH_BITS))?
-                        .seconds,
-                )
-            })
-            .collect()
+        let mut times = Box::new([0.0; LENGTHS]);
+        for (i, time) in times.iter_mut().enumerate() {
+            let timed = self.heads.prompts(kernels, number, knot(i, LENGTH_BITS));
+            *time = timed
+                .expect("kernels that tell one prompt tell any")
+                .seconds;
+        }
+        times
     }
+}
+
+/// The place of a length; none beyond the last knot.
+#[inline]
+fn find(length: f64) -> Option<Place> {
+    let (column, right) = place(length, LENGTH_BITS);
+    (column + 1 < LENGTHS).then_some(Place { column, right })
 }
 
 /// The `index`-th of the knots from 1 that cut each octave into 2^`bits` equal parts.
@@ -205,7 +219,11 @@ mod tests {
             }
         }
         assert_eq!(place(0.5, LENGTH_BITS), (0, 0.0));
-        let most = knot(LENGTH_OCTAVES << LENGTH_BITS, LENGTH_BITS);
-        assert_eq!(most.to_bits(), 131_072f64.to_bits());
+        assert_eq!(
+            knot(LENGTHS - 1, LENGTH_BITS).to_bits(),
+            131_072f64.to_bits()
+        );
+        assert_eq!(knot(NUMBERS - 1, NUMBER_BITS).to_bits(), 1024f64.to_bits());
+        assert!(find(131_071.9).is_some() && find(131_072.0).is_none());
     }
 }
