@@ -89,6 +89,8 @@ pub(crate) fn system() -> SystemSpec {
         bill: Bill::default(),
         tp: 1,
         pp: 1,
+        dp: 1,
+        ep: 1,
         latency: Arc::new(NoLatency),
         multiplex: None,
         batch,

@@ -76,7 +76,7 @@ impl<K: Kernels> Composed<K> {
         formats: Formats,
         overhead: Overhead,
     ) -> Result<Self, LatencyError> {
-        check(model, parallelism)?;
+        model.check_parallelism(parallelism)?;
         let operators = Operators::new(model.clone(), kernels, parallelism, formats);
         let stages = (0..parallelism.pp)
             .map(|index| StageCost::new(&operators, index))
@@ -172,26 +172,6 @@ fn interpolant(knots: &[u64], at: impl Fn(u64) -> Fine) -> DecodeCurve {
         base = next;
     }
     DecodeCurve::from_segments(pieces)
-}
-
-/// Checks that the degrees fit the model and each other.
-fn check(model: &ModelSpec, p: Parallelism) -> Result<(), LatencyError> {
-    model.check_parallelism(p)?;
-    let experts = model.moe.map_or(0, |m| m.experts);
-    if p.dp == 0 || (p.dp > 1 && experts == 0) {
-        return Err(LatencyError::DenseDp { dp: p.dp });
-    }
-    let ranks = p.tp * p.dp;
-    let possible = p.ep == 1 || (experts > 0 && p.ep == ranks && experts.is_multiple_of(p.ep));
-    if !possible {
-        return Err(LatencyError::BadEp {
-            ep: p.ep,
-            ranks,
-            experts,
-            allowed: "1, or tp × dp where it divides the experts".to_owned(),
-        });
-    }
-    Ok(())
 }
 
 impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {

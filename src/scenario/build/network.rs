@@ -1,15 +1,16 @@
 //! The network that transfers share.
 
-use crate::cluster::Sharing;
+use crate::cluster::{Sharing, TransferMode};
 use crate::hardware::{Link, LinkKind};
 use crate::net::Topology;
 use crate::scenario::defaults;
 use crate::scenario::schema::{Contention, Node, Pool, System, Transfer, WordOr};
 
 use super::Builder;
+use super::pool::{degrees, gpus};
 use super::staging::Staged;
 use super::topology::{Placed, topology};
-use super::transfer::{Rates, gpu, gpus};
+use super::transfer::{Rates, gpu, mode};
 
 impl Builder<'_> {
     /// The network that transfers share; `Some(None)` for none.
@@ -33,7 +34,12 @@ impl Builder<'_> {
             }
             return Some(None);
         }
-        let in_flight = transfer.in_flight.unwrap_or(1);
+        let poster = match mode(transfer) {
+            TransferMode::Push => &system.prefill,
+            TransferMode::Pull => &system.decode,
+        };
+        let ranks = poster.as_ref().map_or(1, |pool| degrees(pool).dp);
+        let in_flight = transfer.in_flight.unwrap_or(ranks);
         self.require(in_flight > 0, &format!("{key}.in_flight"), || {
             "is 0, so that nothing would ever travel; expected a whole number of at least 1"
                 .to_owned()
@@ -59,9 +65,14 @@ impl Builder<'_> {
         self.check_node(key, node);
         let per_node = node.map_or(1, |node| node.gpus.max(1));
         let shared = node.and_then(|node| node.bandwidth).map(|rate| rate.0);
-        let most = transfer
-            .most_per_transfer
-            .map_or(f64::INFINITY, |rate| rate.0);
+        let most = transfer.most_per_transfer.map_or(
+            if ranks > 1 {
+                rates.alone
+            } else {
+                f64::INFINITY
+            },
+            |rate| rate.0,
+        );
         self.require(most > 0.0, &format!("{key}.most_per_transfer"), || {
             "is zero, so that nothing would ever arrive; write a bandwidth such as `100 Gbps`"
                 .to_owned()
