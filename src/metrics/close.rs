@@ -2,6 +2,7 @@
 
 use super::collector::{Collector, PoolBook, seconds};
 use super::cost::{Cost, Item};
+use super::grounds::Grounds;
 use super::result::{
     Attainment, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
     TransferMetrics,
@@ -52,6 +53,8 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
     let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
     warnings.extend(busiest.and_then(Warning::saturated));
+    let unmeasured_share = unmeasured_share(&books);
+    warnings.extend(unmeasured_share.and_then(Warning::extrapolated));
     let offered_per_s = per(books.counts.measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
@@ -72,6 +75,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         links,
         transfers: transfers(&books),
         warnings,
+        unmeasured_share,
         ttft: shapes.ttft,
         tpot: shapes.tpot,
         e2e: shapes.e2e,
@@ -81,6 +85,15 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+/// Share of the kernel time of all pools outside measured ranges; none where step times know no kernels.
+fn unmeasured_share(books: &Collector) -> Option<f64> {
+    let pools = books.pools.iter().filter_map(|pool| pool.grounds.as_ref());
+    let (measured, all) = pools
+        .map(Grounds::seconds)
+        .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    (all > 0.0).then(|| 1.0 - measured / all)
 }
 
 /// Good requests, if there is something to hold them against.

@@ -238,6 +238,7 @@ fn prefill_step(record: &RequestRecord) -> StepFact {
         steps: 1,
         prompts: 1,
         prefill_tokens: u64::from(record.input_tokens),
+        past_tokens: 0,
         decodes: 0,
         context: 0,
     }
