@@ -32,7 +32,8 @@ pub(super) fn chunked<P>(
         let own = alone.seconds;
         longest = longest.max(own);
         measured &= alone.measured && chunk.past == 0;
-        let batch = total / work;
+        // The reciprocal does not wait for the total.
+        let batch = total * (1.0 / work);
         if batch > 1.0 {
             shared += uniform(batch, &place)?.seconds * (work * per_pair);
         } else {

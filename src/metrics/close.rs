@@ -3,6 +3,7 @@
 use super::collector::{Collector, PoolBook, seconds};
 use super::cost::{Cost, Item};
 use super::grounds::Grounds;
+use super::links::LinkMetrics;
 use super::result::{
     Attainment, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
     TransferMetrics,
@@ -34,9 +35,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         .map(|(i, book)| pool_metrics(book, span_s, mean_kv(&books.series, i, window)))
         .collect();
     let links = books.links.metrics(span_s);
-    let busiest = links
-        .iter()
-        .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));
+    let busiest = busiest(&links);
     let roles: Vec<Role> = books.pools.iter().map(|p| p.role).collect();
     let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
     let verdict = verdict(&Evidence {
@@ -51,9 +50,9 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         held_back: books.client.growth(),
     });
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
+    let unmeasured_share = unmeasured_share(&books);
     let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
     warnings.extend(busiest.and_then(Warning::saturated));
-    let unmeasured_share = unmeasured_share(&books);
     warnings.extend(unmeasured_share.and_then(Warning::extrapolated));
     let offered_per_s = per(books.counts.measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
@@ -85,6 +84,11 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+fn busiest(links: &[LinkMetrics]) -> Option<&LinkMetrics> {
+    let by_use = |a: &&LinkMetrics, b: &&LinkMetrics| a.utilisation.total_cmp(&b.utilisation);
+    links.iter().max_by(by_use)
 }
 
 /// Share of the kernel time of all pools outside measured ranges; none where step times know no kernels.

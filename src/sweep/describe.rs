@@ -1,5 +1,7 @@
 //! What a report needs to know about an experiment, in words.
 
+use std::fmt::Write as _;
+
 use crate::cluster::{PoolSpec, Role, SystemSpec};
 use crate::report::{Axis, AxisValue, Report, Run, SystemInfo};
 use crate::scenario::Experiment;
@@ -53,7 +55,7 @@ fn layout(pools: &[PoolSpec]) -> String {
         let mut text = format!("{} tp{}", pool.gpu, pool.tp);
         for (name, degree) in [("pp", pool.pp), ("dp", pool.dp), ("ep", pool.ep)] {
             if degree > 1 {
-                text += &format!(" {name}{degree}");
+                let _ = write!(text, " {name}{degree}");
             }
         }
         text

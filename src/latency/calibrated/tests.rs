@@ -117,6 +117,39 @@ fn block_scaled_products_do_not_pay_the_launch_cost() {
     assert!(seconds < 40e-6, "{seconds}");
 }
 
+#[test]
+fn eight_bit_integers_take_what_eight_bit_floats_do_where_both_have_one_peak() {
+    let product = |gpu: &str, format| {
+        let (m, n, k) = (333, 4096, 4096);
+        kernels(gpu).gemm(Gemm { format, m, n, k })
+    };
+    let experts = |gpu: &str, format| {
+        kernels(gpu).experts(&Experts {
+            format,
+            tokens: 300,
+            hidden: 4096,
+            size: 2048,
+            top_k: 2,
+            experts: 8,
+            tp: 1,
+            ep: 1,
+        })
+    };
+    for time in [&product as &dyn Fn(&str, WeightDtype) -> Timed, &experts] {
+        let (int, float) = (
+            time("h100-sxm", WeightDtype::Int8),
+            time("h100-sxm", WeightDtype::Fp8),
+        );
+        assert_eq!(int, Timed::unmeasured(float.seconds));
+        // B300 has 153.5 TOP/s of one and 4,500 TFLOP/s of the other.
+        let (int, float) = (
+            time("b300-sxm", WeightDtype::Int8),
+            time("b300-sxm", WeightDtype::Fp8),
+        );
+        assert!(int.seconds > 2.0 * float.seconds, "{int:?} {float:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -78,9 +78,7 @@ impl<K: Kernels> Composed<K> {
     ) -> Result<Self, LatencyError> {
         model.check_parallelism(parallelism)?;
         let operators = Operators::new(model.clone(), kernels, parallelism, formats);
-        let stages = (0..parallelism.pp)
-            .map(|index| StageCost::new(&operators, index))
-            .collect::<Vec<_>>();
+        let stages: Vec<StageCost> = (0..parallelism.pp).map(StageCost::new).collect();
         let curves = stages
             .iter()
             .map(|_| (0..=CURVES).map(|_| OnceLock::new()).collect())

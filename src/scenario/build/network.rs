@@ -34,11 +34,7 @@ impl Builder<'_> {
             }
             return Some(None);
         }
-        let poster = match mode(transfer) {
-            TransferMode::Push => &system.prefill,
-            TransferMode::Pull => &system.decode,
-        };
-        let ranks = poster.as_ref().map_or(1, |pool| degrees(pool).dp);
+        let ranks = posting_ranks(transfer, system);
         let in_flight = transfer.in_flight.unwrap_or(ranks);
         self.require(in_flight > 0, &format!("{key}.in_flight"), || {
             "is 0, so that nothing would ever travel; expected a whole number of at least 1"
@@ -160,4 +156,13 @@ impl Builder<'_> {
             )
         });
     }
+}
+
+/// Attention data-parallel ranks of an instance that posts transfers.
+fn posting_ranks(transfer: &Transfer, system: &System) -> u32 {
+    let poster = match mode(transfer) {
+        TransferMode::Push => &system.prefill,
+        TransferMode::Pull => &system.decode,
+    };
+    poster.as_ref().map_or(1, |pool| degrees(pool).dp)
 }
