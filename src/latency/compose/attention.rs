@@ -72,7 +72,7 @@ impl<K: Kernels> Operators<K> {
 
     /// Applies `f` to the chunks one attention data-parallel rank computes: those of the most loaded rank when chunks go,
     /// largest first, to the rank with the fewest tokens.
-    fn on_rank<T>(&self, chunks: &[Chunk], f: impl FnOnce(&[Chunk]) -> T) -> T {
+    pub(super) fn on_rank<T>(&self, chunks: &[Chunk], f: impl FnOnce(&[Chunk]) -> T) -> T {
         let ranks = self.p.dp as usize;
         if ranks == 1 {
             return f(chunks);

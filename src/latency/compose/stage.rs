@@ -10,8 +10,10 @@ use super::{CURVES, TABLE};
 #[derive(Debug)]
 pub(super) struct StageCost {
     index: u32,
-    /// Layers, embedding and the way to the next stage, by tokens.
+    /// Layers, embedding and the way to the next stage, by tokens of a rank.
     tokens: Table,
+    /// Routed experts by tokens of all ranks; with the rest where there is one rank.
+    experts: Option<Table>,
     /// LM head by rows.
     head: Table,
 }
@@ -46,29 +48,44 @@ impl Table {
 }
 
 impl StageCost {
-    /// Makes room for the times of stage `index`.
-    pub(super) fn new(index: u32) -> Self {
+    /// Makes room for the times of stage `index`; `ranked`: whether ranks have tokens of their own.
+    pub(super) fn new(index: u32, ranked: bool) -> Self {
         Self {
             index,
             tokens: Table::new(TABLE),
+            experts: ranked.then(|| Table::new(TABLE)),
             head: Table::new(CURVES),
         }
     }
 
-    /// Seconds of the stage's kernels, attention excepted, for `tokens` tokens and `rows` sampled rows.
+    /// Seconds of the stage's kernels, attention excepted, for `tokens` tokens, of which the fullest rank has `on_rank`, and `rows`
+    /// sampled rows.
     pub(super) fn seconds<K: Kernels>(
         &self,
         operators: &Operators<K>,
-        tokens: u64,
+        (tokens, on_rank): (u64, u64),
         rows: u64,
     ) -> f64 {
-        let head = |rows| total(&operators.head(rows, self.index));
-        let body = |tokens| by_tokens(operators, tokens, self.index);
-        self.tokens.get(tokens, body) + self.head.get(rows, head)
+        let index = self.index;
+        let head = |rows| total(&operators.head(rows, index));
+        let experts = |m| experts(operators, m, index);
+        let rest = |m| by_tokens(operators, m, index);
+        let body = match &self.experts {
+            None => self.tokens.get(tokens, |m| rest(m) + experts(m)),
+            Some(table) => self.tokens.get(on_rank, rest) + table.get(tokens, experts),
+        };
+        body + self.head.get(rows, head)
     }
 }
 
 #[cold]
 fn by_tokens<K: Kernels>(operators: &Operators<K>, tokens: u64, index: u32) -> f64 {
     total(&operators.token_part(tokens, index)) + total(&operators.ends(tokens, index))
+}
+
+#[cold]
+fn experts<K: Kernels>(operators: &Operators<K>, tokens: u64, index: u32) -> f64 {
+    operators
+        .experts_part(tokens, index)
+        .map_or(0.0, |op| op.seconds())
 }
