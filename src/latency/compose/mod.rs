@@ -120,7 +120,11 @@ impl<K: Kernels> Composed<K> {
     /// Time of a decode-only step of `batch` sequences without attention.
     fn decode_base(&self, batch: u32, stage: Stage) -> Fine {
         let n = u64::from(batch);
-        let tokens = (n, self.operators.rank_tokens(&[], batch));
+        let tokens = self.tokens(&StepShape {
+            chunks: &[],
+            decodes: batch,
+            context: 0,
+        });
         Fine::from_secs_f64(
             self.stages[stage.index as usize].seconds(&self.operators, tokens, n)
                 + self.overhead.seconds(stage, n, n),
