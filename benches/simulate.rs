@@ -79,6 +79,8 @@ fn pool(role: Role, instances: u32, batch: BatchRule, max_step_tokens: u32) -> P
         bill: Bill::default(),
         tp: 1,
         pp: 1,
+        dp: 1,
+        ep: 1,
         latency: Arc::new(Polynomial::new(coefficients).expect("the coefficients are valid")),
         multiplex: None,
         batch,

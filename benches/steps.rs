@@ -1,7 +1,8 @@
-//! The step-time models in the engine's hot loop: what the next piece of a decode curve costs, and a step with a chunk.
+//! The step-time models in the engine's hot loop: what the next piece of a decode curve costs, and a step with chunks.
 //!
 //! `cargo bench --bench steps`. Llama-3.1-8B on one H100 (OPT-13B on one A100 for the polynomial), 64 sequences of about
-//! 1,000 tokens and a chunk of 448 tokens behind 512.
+//! 1,000 tokens and 0, 1, 2 or 8 chunks, the first of 448 tokens behind 512; the calibrated model with windowed layers (GPT-OSS-20B)
+//! and latent attention (DeepSeek-V3) as well.
 
 use std::hint::black_box;
 
@@ -20,6 +21,12 @@ fn models() -> Vec<(&'static str, Box<dyn LatencyModel>)> {
     let (formats, overhead) = (Formats::BF16, Overhead::NONE);
     let file = profile("h100-sxm").expect("a shipped profile");
     let kernels = Calibrated::new(&file, "h100-sxm").expect("a shipped profile is sound");
+    // Whether a model fits the GPU's memory is not asked here.
+    let composed = |name: &str| -> Box<dyn LatencyModel> {
+        let spec = model(name).expect("a shipped model");
+        let made = calibrated(&spec, kernels.clone(), one, formats, overhead);
+        Box::new(made.expect("the model can be cut so"))
+    };
     let h100 = gpu("h100-sxm").expect("a shipped profile");
     let shares = Efficiency::default();
     vec![
@@ -35,27 +42,33 @@ fn models() -> Vec<(&'static str, Box<dyn LatencyModel>)> {
                 roofline(&spec, &h100, one, formats, shares, overhead).expect("the model fits"),
             ),
         ),
-        (
-            "calibrated",
-            Box::new(calibrated(&spec, kernels, one, formats, overhead).expect("the model fits")),
-        ),
+        ("calibrated", composed("llama-3.1-8b")),
+        ("calibrated_windowed", composed("gpt-oss-20b")),
+        ("calibrated_latent", composed("deepseek-v3")),
+    ]
+}
+
+/// Eight chunks of one step, of which the first two are benched alone as well.
+fn chunks() -> [Chunk; 8] {
+    let chunk = |new, past| Chunk {
+        new,
+        past,
+        last: past == 0,
+    };
+    [
+        chunk(448, 512),
+        chunk(300, 0),
+        chunk(120, 1000),
+        chunk(37, 0),
+        chunk(512, 2048),
+        chunk(64, 64),
+        chunk(200, 0),
+        chunk(333, 777),
     ]
 }
 
 fn steps(c: &mut Criterion) {
-    let chunks = [Chunk {
-        new: 448,
-        past: 512,
-        last: false,
-    }];
-    let two = [
-        chunks[0],
-        Chunk {
-            new: 300,
-            past: 0,
-            last: true,
-        },
-    ];
+    let chunks = chunks();
     for (name, model) in models() {
         let step = |chunks: &[Chunk], context: u64| {
             let shape = StepShape {
@@ -75,16 +88,17 @@ fn steps(c: &mut Criterion) {
                 curve.segment(black_box(context))
             });
         });
-        for (case, chunks) in [
-            ("decode", &two[..0]),
-            ("one_chunk", &chunks[..]),
-            ("two_chunks", &two[..]),
+        for (case, count) in [
+            ("decode", 0),
+            ("one_chunk", 1),
+            ("two_chunks", 2),
+            ("eight_chunks", 8),
         ] {
             group.bench_function(case, |b| {
                 let mut context = 60_000;
                 b.iter(|| {
                     context = 60_000 + (context + 64) % 8192;
-                    step(chunks, context)
+                    step(&chunks[..count], context)
                 });
             });
         }

@@ -52,8 +52,12 @@ pub(super) fn explain(args: &ExplainArgs) -> Outcome {
                 format!(", {} weights, {} KV", f.weights.name(), f.kv.name())
             });
             report::emit(&format!(
-                "{} · {}: {} × (tp {} pp {}) {}{formats}\n\n",
-                system.name, pool.name, pool.instances, pool.tp, pool.pp, pool.gpu
+                "{} · {}: {} × ({}) {}{formats}\n\n",
+                system.name,
+                pool.name,
+                pool.instances,
+                degrees(pool),
+                pool.gpu
             ))?;
             for prefill in [true, false] {
                 let other = if prefill { Role::Decode } else { Role::Prefill };
@@ -95,6 +99,17 @@ fn split_line(system: &str, b: &Balance) -> String {
         p.instances,
         d.instances,
     )
+}
+
+/// `tp 8 pp 1`, and dp and ep where there are.
+fn degrees(pool: &PoolSpec) -> String {
+    let mut text = format!("tp {} pp {}", pool.tp, pool.pp);
+    for (name, degree) in [("dp", pool.dp), ("ep", pool.ep)] {
+        if degree > 1 {
+            let _ = write!(text, " {name} {degree}");
+        }
+    }
+    text
 }
 
 /// Who knows the times of a kind of step, over how many stages, and under which circumstances.

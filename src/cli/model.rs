@@ -92,7 +92,11 @@ fn list() -> Outcome {
 fn show(args: &ShowArgs) -> Outcome {
     let spec = model::model(&args.model).map_err(bad)?;
     report::emit(&facts(&spec))?;
-    report::emit(&format!("{}\n", fits(&spec)?))?;
+    report::emit(&format!("{}\n", fits(&spec, tensor)?))?;
+    if spec.moe.is_some() {
+        let head = "The same with attention data-parallel over all ranks and whole experts on each: smallest dp = ep up to 16";
+        report::emit(&format!("\n{head}\n{}\n", fits(&spec, expert)?))?;
+    }
     Ok(())
 }
 
@@ -145,19 +149,36 @@ fn facts(spec: &ModelSpec) -> String {
     text
 }
 
-/// The smallest tp at which the model fits with its tokens of KV cache.
-fn smallest(spec: &ModelSpec, memory_bytes: u64, weights: WeightDtype) -> String {
-    for tp in 1..=16 {
-        let p = Parallelism::new(tp, 1);
+/// So many ranks, and what the cut is called.
+type Cut = fn(u32) -> (Parallelism, &'static str);
+
+fn tensor(ranks: u32) -> (Parallelism, &'static str) {
+    (Parallelism::new(ranks, 1), "tp")
+}
+
+fn expert(ranks: u32) -> (Parallelism, &'static str) {
+    let spread = Parallelism {
+        dp: ranks,
+        ep: ranks,
+        ..Parallelism::SINGLE
+    };
+    (spread, "dp")
+}
+
+/// The smallest cut at which the model fits, with its tokens of KV cache.
+fn smallest(spec: &ModelSpec, memory_bytes: u64, weights: WeightDtype, cut: Cut) -> String {
+    for ranks in 1..=16 {
+        let (p, name) = cut(ranks);
+        let tokens = STEP_TOKENS.div_ceil(p.dp);
         let plan = MemoryPlan {
             memory_bytes,
             fraction: FRACTION,
-            activation_bytes: model::activation_estimate(spec, tp, STEP_TOKENS),
+            activation_bytes: model::activation_estimate(spec, p.tp, tokens),
             weights,
             kv: KvDtype::Bf16,
         };
         if let Ok(capacity) = model::kv_capacity(spec, p, &plan) {
-            return format!("tp {tp}: {}", capacity.tokens);
+            return format!("{name} {ranks}: {}", capacity.tokens);
         }
     }
     "-".to_owned()
@@ -169,7 +190,7 @@ fn formats(spec: &ModelSpec) -> Vec<WeightDtype> {
     WeightDtype::ALL.into_iter().filter(useful).collect()
 }
 
-fn fits(spec: &ModelSpec) -> Result<comfy_table::Table, Failure> {
+fn fits(spec: &ModelSpec, cut: Cut) -> Result<comfy_table::Table, Failure> {
     let formats = formats(spec);
     let mut header = vec!["GPU"];
     header.extend(formats.iter().map(|w| w.name()));
@@ -184,7 +205,7 @@ fn fits(spec: &ModelSpec) -> Result<comfy_table::Table, Failure> {
             };
             // What the GPU cannot compute in does not fit it either.
             if formats.check(&gpu).is_ok() {
-                smallest(spec, gpu.memory_bytes, weights)
+                smallest(spec, gpu.memory_bytes, weights, cut)
             } else {
                 "no peak".to_owned()
             }

@@ -80,6 +80,7 @@ impl Instance {
             steps: batch.steps,
             prompts: u32::try_from(batch.jobs.len()).expect("fewer prompts than requests"),
             prefill_tokens: batch.chunks.iter().map(|chunk| u64::from(chunk.new)).sum(),
+            past_tokens: batch.chunks.iter().map(|chunk| u64::from(chunk.past)).sum(),
             decodes: batch.group.n,
             context: batch.group.context,
             run: batch.group.clock.zip(batch.run),

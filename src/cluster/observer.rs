@@ -26,6 +26,8 @@ pub struct StepFact {
     pub prompts: u32,
     /// Prompt tokens in each step.
     pub prefill_tokens: u64,
+    /// Tokens that their prompts have in the KV cache before each step.
+    pub past_tokens: u64,
     /// Sequences that decode in each step.
     pub decodes: u32,
     /// Their total context before the first step.

@@ -15,6 +15,8 @@ pub(super) struct Pool {
     pub(super) role: Role,
     pub(super) limits: StepLimits,
     pub(super) kv: KvSpec,
+    /// KV blocks that one sequence may take.
+    pub(super) blocks_of_a_rank: Option<u64>,
     pub(super) queue: QueueRule,
     /// By site: who knows its times, and of which stage.
     prompts: Vec<Site>,
@@ -46,6 +48,7 @@ impl Pool {
             role: spec.role,
             limits: spec.limits,
             kv: spec.kv,
+            blocks_of_a_rank: spec.blocks_of_a_rank(),
             queue: spec.queue.clone(),
             curves: vec![Vec::new(); decodes.len()],
             prompts,

@@ -17,7 +17,7 @@ pub struct Shortage {
     pub pool: PoolId,
     /// KV blocks that it needs on one instance.
     pub needed: u64,
-    /// KV blocks that an instance has.
+    /// KV blocks that an instance has, or one of its attention data-parallel ranks.
     pub available: u64,
 }
 
@@ -54,7 +54,7 @@ impl Cluster {
             })
             .filter(|(.., role)| *role != Role::Prefill || !skips)
             .find_map(|(index, pool, role)| {
-                let available = pool.kv.blocks?;
+                let available = pool.blocks_of_a_rank?;
                 let needed = pool.kv.blocks_at_longest(role, request, self.returning);
                 (needed > available).then_some(Shortage {
                     pool: PoolId::new(index),

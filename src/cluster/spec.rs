@@ -120,6 +120,10 @@ pub struct PoolSpec {
     pub tp: u32,
     /// Pipeline-parallel degree: stages per instance.
     pub pp: u32,
+    /// Attention data-parallel degree: ranks that hold different sequences. Their batches and KV memory are taken as even.
+    pub dp: u32,
+    /// Expert-parallel degree, for reports.
+    pub ep: u32,
     /// Step times.
     pub latency: Arc<dyn LatencyModel>,
     /// Step times of two streams that run prompts and decodes at the same time; `None`: one step at a time. With role
@@ -139,7 +143,13 @@ impl PoolSpec {
     /// GPUs of the whole pool.
     #[must_use]
     pub const fn gpus(&self) -> u32 {
-        self.instances * self.tp * self.pp
+        self.instances * self.tp * self.pp * self.dp
+    }
+
+    /// KV blocks that one sequence may take: those of its rank. `None` for unlimited memory.
+    #[must_use]
+    pub fn blocks_of_a_rank(&self) -> Option<u64> {
+        Some(self.kv.blocks? / u64::from(self.dp))
     }
 }
 

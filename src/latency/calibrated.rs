@@ -6,6 +6,7 @@
 
 use super::Chunk;
 use super::LatencyError;
+use super::chunks::chunked;
 use super::compose::{Composed, Formats, Overhead};
 use super::kernels::{
     Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
@@ -40,6 +41,8 @@ pub struct Calibrated {
     /// Fixed cost of a kernel in seconds.
     fixed: f64,
     fallback: Datasheet,
+    /// Least time of a product with block scales as timed, in seconds: what the host took to launch it.
+    block_launch: f64,
     /// Exponent of the power law of expert popularity plus one; 1 is even.
     skew: f64,
 }
@@ -72,7 +75,16 @@ impl Calibrated {
             kernel_seconds: fixed,
             ..Efficiency::default()
         };
+        let block = surfaces.get(&SurfaceKind::Gemm(WeightDtype::Fp8Block));
+        let least = |s: &profile::Surface| {
+            s.grid
+                .values()
+                .iter()
+                .copied()
+                .fold(f64::INFINITY, f64::min)
+        };
         Ok(Self {
+            block_launch: block.map_or(0.0, |s| least(s).exp()),
             fallback: Datasheet::new(gpu.clone(), efficiency)?,
             fixed,
             gpu,
@@ -157,38 +169,6 @@ impl Calibrated {
     }
 }
 
-/// Causal attention over several chunks from the time of a uniform batch without past.
-///
-/// A chunk with past takes as long as a whole prompt of the same work, so that it never gets faster as it grows. Each chunk is
-/// charged its share of the time the whole step would take were all its work done in chunks like this one. At least the
-/// longest chunk's own time passes. For equal chunks without past this is the measured time.
-fn chunked(
-    chunks: &[Chunk],
-    work: impl Fn(Chunk) -> f64,
-    uniform: impl Fn(f64, f64) -> Option<Timed>,
-) -> Option<Timed> {
-    let total: f64 = chunks.iter().map(|&c| work(c)).sum();
-    let (mut shared, mut longest, mut measured) = (0.0f64, 0.0f64, true);
-    for &chunk in chunks.iter().filter(|c| c.new > 0) {
-        let without_past = Chunk { past: 0, ..chunk };
-        let length = f64::from(chunk.new) * (work(chunk) / work(without_past)).sqrt();
-        let alone = uniform(1.0, length)?;
-        let own = alone.seconds;
-        longest = longest.max(own);
-        measured &= alone.measured && chunk.past == 0;
-        let batch = total / work(chunk);
-        if batch > 1.0 {
-            shared += uniform(batch, length)?.seconds / batch;
-        } else {
-            shared += own;
-        }
-    }
-    Some(Timed {
-        seconds: shared.max(longest),
-        measured,
-    })
-}
-
 impl Calibrated {
     /// Causal attention of a uniform batch of prompts without past.
     fn uniform(&self, layout: &HeadLayout, batch: f64, new: f64) -> Option<Timed> {
@@ -208,6 +188,26 @@ impl Calibrated {
         self.in_format(layout.kv, read, || read(KvDtype::Bf16))
     }
 
+    /// The time in a weight format by its own surface; of `int8` also, as not measured, by that of `fp8`, which has the same bytes, where
+    /// the GPU computes as fast in both. `int4` has no kindred surface: that of `mxfp4`, which too is unpacked to 16 bits, misses the
+    /// published `int4` rows of H100 and H200 by more than the data sheet does.
+    fn in_weights(
+        &self,
+        format: WeightDtype,
+        kind: impl Fn(WeightDtype) -> SurfaceKind,
+        point: &[f64],
+    ) -> Option<Timed> {
+        let peaks = &self.gpu.peaks;
+        let alike = peaks.int8.is_some() && peaks.int8 == peaks.fp8;
+        if format != WeightDtype::Int8 || !alike {
+            return self.read(kind(format), point);
+        }
+        self.read(kind(format), point).or_else(|| {
+            let timed = self.read(kind(WeightDtype::Fp8), point)?;
+            Some(Timed::unmeasured(timed.seconds))
+        })
+    }
+
     /// A product with block scales under a CUDA graph.
     ///
     /// The published timings of these kernels were taken without one: small products show the host's launch cost (60
@@ -217,15 +217,8 @@ impl Calibrated {
         let point = profile::gemm_point(g);
         let eager = self.read(SurfaceKind::Gemm(WeightDtype::Fp8Block), &point)?;
         let tensor = self.read(SurfaceKind::Gemm(WeightDtype::Fp8), &point)?;
-        let floor = self
-            .surfaces
-            .get(&SurfaceKind::Gemm(WeightDtype::Fp8Block))?
-            .grid
-            .values()
-            .iter()
-            .fold(f64::INFINITY, |a, &b| a.min(b))
-            .exp();
-        Some(Timed::unmeasured(tensor.seconds.max(eager.seconds - floor)))
+        let kernel = eager.seconds - self.block_launch;
+        Some(Timed::unmeasured(tensor.seconds.max(kernel)))
     }
 }
 
@@ -233,14 +226,14 @@ impl Kernels for Calibrated {
     fn gemm(&self, g: Gemm) -> Timed {
         let timed = match g.format {
             WeightDtype::Fp8Block => self.graphed_block_gemm(g),
-            _ => self.read(SurfaceKind::Gemm(g.format), &profile::gemm_point(g)),
+            _ => self.in_weights(g.format, SurfaceKind::Gemm, &profile::gemm_point(g)),
         };
         timed.unwrap_or_else(|| self.fallback.gemm(g))
     }
 
     fn prefill_attention(&self, layout: &HeadLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| self.uniform(layout, batch, new);
-        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+        let uniform = |batch: f64, new: &f64| self.uniform(layout, batch, *new);
+        chunked(chunks, |c| layout.pairs(c), Some, uniform)
             .unwrap_or_else(|| self.fallback.prefill_attention(layout, chunks))
     }
 
@@ -260,8 +253,8 @@ impl Kernels for Calibrated {
     }
 
     fn latent_prefill(&self, layout: &LatentLayout, chunks: &[Chunk]) -> Timed {
-        let uniform = |batch: f64, new: f64| self.uniform_latent(layout, batch, new);
-        chunked(chunks, |c| layout.prefill_flops(c), uniform)
+        let uniform = |batch: f64, new: &f64| self.uniform_latent(layout, batch, *new);
+        chunked(chunks, LatentLayout::pairs, Some, uniform)
             .unwrap_or_else(|| self.fallback.latent_prefill(layout, chunks))
     }
 
@@ -278,7 +271,7 @@ impl Kernels for Calibrated {
 
     fn experts(&self, e: &Experts) -> Timed {
         let point = profile::experts_point(e, self.skew);
-        self.read(SurfaceKind::Experts(e.format), &point)
+        self.in_weights(e.format, SurfaceKind::Experts, &point)
             .unwrap_or_else(|| self.fallback.experts(e))
     }
 
@@ -327,12 +320,12 @@ impl Kernels for Calibrated {
             .unwrap_or_else(|| self.fallback.elementwise(bytes))
     }
 
-    fn lone_prompt(&self, layout: &HeadLayout, length: f64) -> Option<Timed> {
-        self.uniform(layout, 1.0, length)
+    fn prompts(&self, layout: &HeadLayout, number: f64, length: f64) -> Option<Timed> {
+        self.uniform(layout, number, length)
     }
 
-    fn lone_latent_prompt(&self, layout: &LatentLayout, length: f64) -> Option<Timed> {
-        self.uniform_latent(layout, 1.0, length)
+    fn latent_prompts(&self, layout: &LatentLayout, number: f64, length: f64) -> Option<Timed> {
+        self.uniform_latent(layout, number, length)
     }
 
     fn context_knots(&self) -> &[u32] {

@@ -48,24 +48,4 @@ pub enum LatencyError {
         /// Formats it computes in.
         known: String,
     },
-    /// The degrees do not go together.
-    #[error(
-        "ep {ep} is not possible with {ranks} ranks per stage and {experts} experts; allowed: {allowed}"
-    )]
-    BadEp {
-        /// The degree asked for.
-        ep: u32,
-        /// tp × dp.
-        ranks: u32,
-        /// Experts of the model, 0 for a dense one.
-        experts: u32,
-        /// What is allowed.
-        allowed: String,
-    },
-    /// Attention data parallelism of a dense model: that is several instances.
-    #[error("dp {dp} needs a mixture of experts; give a dense model more instances instead")]
-    DenseDp {
-        /// The degree asked for.
-        dp: u32,
-    },
 }

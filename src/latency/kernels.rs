@@ -141,12 +141,18 @@ pub struct LatentLayout {
 }
 
 impl LatentLayout {
+    /// Query/key pairs of a causal chunk.
+    #[must_use]
+    pub fn pairs(chunk: Chunk) -> f64 {
+        let (new, past) = (f64::from(chunk.new), f64::from(chunk.past));
+        new * past + new * (new + 1.0) / 2.0
+    }
+
     /// Floating-point operations of a causal chunk over unfolded keys and values.
     #[must_use]
     pub fn prefill_flops(&self, chunk: Chunk) -> f64 {
-        let (new, past) = (f64::from(chunk.new), f64::from(chunk.past));
-        let pairs = new * past + new * (new + 1.0) / 2.0;
-        2.0 * f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim) * pairs
+        let per_pair = f64::from(self.heads) * f64::from(self.qk_head_dim + self.v_head_dim);
+        2.0 * per_pair * Self::pairs(chunk)
     }
 
     /// Bytes that causal chunks read and write.
@@ -414,15 +420,25 @@ pub trait Kernels: Debug + Send + Sync {
     /// Norms, activations and the like that read and write `bytes` in all.
     fn elementwise(&self, bytes: f64) -> Timed;
 
-    /// Seconds of one prompt of `length` tokens without past, where the time of a lone chunk depends on nothing but its
-    /// work; a chunk behind past context then takes as long as a prompt of the same work.
-    fn lone_prompt(&self, _layout: &HeadLayout, _length: f64) -> Option<Timed> {
+    /// `number` prompts of `length` tokens each without past, where those tell the time of any chunks (see
+    /// `latency::chunks`), or none for any; not whole numbers as a rule. From 1,024 prompts on the time is proportional to their number.
+    fn prompts(&self, _layout: &HeadLayout, _number: f64, _length: f64) -> Option<Timed> {
         None
     }
 
-    /// [`Kernels::lone_prompt`] of latent attention.
-    fn lone_latent_prompt(&self, _layout: &LatentLayout, _length: f64) -> Option<Timed> {
+    /// [`Kernels::prompts`] of latent attention.
+    fn latent_prompts(&self, _layout: &LatentLayout, _number: f64, _length: f64) -> Option<Timed> {
         None
+    }
+
+    /// The seconds of chunks for which [`Kernels::prompts`] tell `seconds`: the same, but for kernels that slow others down.
+    fn prompts_slowed(&self, _layout: &HeadLayout, _chunks: &[Chunk], seconds: f64) -> f64 {
+        seconds
+    }
+
+    /// [`Kernels::prompts_slowed`] of latent attention.
+    fn latent_prompts_slowed(&self, _: &LatentLayout, _chunks: &[Chunk], seconds: f64) -> f64 {
+        seconds
     }
 
     /// Contexts per sequence between which decode attention times are close to linear: where to put the knots of a

@@ -5,6 +5,7 @@
 //! with integer coefficients, from which the engine sums whole runs of decode steps in closed form.
 
 pub mod calibrated;
+mod chunks;
 pub mod compose;
 mod curve;
 mod error;
@@ -28,10 +29,14 @@ use share::Slowdown;
 
 use crate::units::SimDuration;
 
-/// Share of the kernel time of a step, over all `pp` stages, that lies inside measured ranges; none for models that are
-/// not composed of kernels and for steps without any. The engine's time has a source of its own and does not count.
+/// Kernel seconds of a step, over all `pp` stages: inside measured ranges, and all; none for models that are not composed of
+/// kernels. The engine's time has a source of its own and does not count.
 #[must_use]
-pub fn measured_share(model: &dyn LatencyModel, shape: &StepShape<'_>, pp: u32) -> Option<f64> {
+pub fn kernel_seconds(
+    model: &dyn LatencyModel,
+    shape: &StepShape<'_>,
+    pp: u32,
+) -> Option<(f64, f64)> {
     let (mut measured, mut all) = (0.0, 0.0);
     for index in 0..pp {
         for operator in model.breakdown(shape, Stage { index, of: pp })? {
@@ -44,6 +49,14 @@ pub fn measured_share(model: &dyn LatencyModel, shape: &StepShape<'_>, pp: u32) 
             }
         }
     }
+    Some((measured, all))
+}
+
+/// Share of the kernel time of a step, over all `pp` stages, that lies inside measured ranges; none for models that are
+/// not composed of kernels and for steps without any.
+#[must_use]
+pub fn measured_share(model: &dyn LatencyModel, shape: &StepShape<'_>, pp: u32) -> Option<f64> {
+    let (measured, all) = kernel_seconds(model, shape, pp)?;
     (all > 0.0).then(|| measured / all)
 }
 

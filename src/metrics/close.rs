@@ -2,6 +2,8 @@
 
 use super::collector::{Collector, PoolBook, seconds};
 use super::cost::{Cost, Item};
+use super::grounds::Grounds;
+use super::links::LinkMetrics;
 use super::result::{
     Attainment, Distribution, LittlesLaw, PoolMetrics, RunMetrics, StageMeans, State, Throughput,
     TransferMetrics,
@@ -28,9 +30,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let shapes = shapes(&books);
     let pools = pools(&books, span_s, window);
     let links = books.links.metrics(span_s);
-    let busiest = links
-        .iter()
-        .max_by(|a, b| a.utilisation.total_cmp(&b.utilisation));
+    let busiest = busiest(&links);
     let roles: Vec<Role> = books.pools.iter().map(|p| p.role).collect();
     let mean_e2e_s = shapes.e2e.as_ref().map(|d| d.mean_ms / 1e3);
     let verdict = verdict(&Evidence {
@@ -45,8 +45,10 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         held_back: books.client.growth(),
     });
     let window_s = window.1.saturating_since(window.0).as_secs_f64();
+    let unmeasured_share = unmeasured_share(&books);
     let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
     warnings.extend(busiest.and_then(Warning::saturated));
+    warnings.extend(unmeasured_share.and_then(Warning::extrapolated));
     let offered_per_s = per(books.counts.measured.saturating_sub(1) as f64, window_s);
     RunMetrics {
         verdict,
@@ -67,6 +69,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         links,
         transfers: transfers(&books),
         warnings,
+        unmeasured_share,
         ttft: shapes.ttft,
         tpot: shapes.tpot,
         e2e: shapes.e2e,
@@ -76,6 +79,20 @@ pub(super) fn close(books: Collector) -> RunMetrics {
         series: books.series,
         records: books.config.keep_requests.then_some(books.records),
     }
+}
+
+fn busiest(links: &[LinkMetrics]) -> Option<&LinkMetrics> {
+    let by_use = |a: &&LinkMetrics, b: &&LinkMetrics| a.utilisation.total_cmp(&b.utilisation);
+    links.iter().max_by(by_use)
+}
+
+/// Share of the kernel time of all pools outside measured ranges; none where step times know no kernels.
+fn unmeasured_share(books: &Collector) -> Option<f64> {
+    let pools = books.pools.iter().filter_map(|pool| pool.grounds.as_ref());
+    let (measured, all) = pools
+        .map(Grounds::seconds)
+        .fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
+    (all > 0.0).then(|| 1.0 - measured / all)
 }
 
 /// Good requests, if there is something to hold them against.

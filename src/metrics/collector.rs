@@ -3,6 +3,7 @@
 use super::client::ClientBook;
 use super::close::close;
 use super::config::{Config, Slo, Warmup};
+use super::grounds::Grounds;
 use super::histogram::Histogram;
 use super::kv_peak::Level;
 use super::links::Links;
@@ -83,6 +84,8 @@ pub(super) struct PoolBook {
     pub(super) roles: [u128; 4],
     pub(super) bill: Bill,
     pub(super) prefix: PrefixHits,
+    /// Shapes of its steps, where its step times are composed of kernels.
+    pub(super) grounds: Option<Grounds>,
 }
 
 /// Histograms that stand in for the records when those are not kept.
@@ -314,6 +317,7 @@ impl PoolBook {
             roles: [0; 4],
             bill: spec.bill,
             prefix: PrefixHits::default(),
+            grounds: Grounds::new(spec),
         }
     }
 }
@@ -398,6 +402,9 @@ impl Observer for Collector {
         };
         pool.busy[kind] += span;
         if fact.stage == 0 {
+            if let Some(grounds) = &mut pool.grounds {
+                grounds.book(fact);
+            }
             pool.steps += steps;
             if fact.decodes > 0 {
                 pool.decode_steps += steps;

@@ -13,6 +13,7 @@ mod close;
 mod collector;
 mod config;
 mod cost;
+mod grounds;
 mod histogram;
 mod kv_peak;
 mod links;

@@ -294,6 +294,9 @@ pub struct RunMetrics {
     pub little: LittlesLaw,
     /// What to know before trusting the figures.
     pub warnings: Vec<Warning>,
+    /// Estimated share of kernel time outside measured ranges, over all pools whose step times are composed of kernels, warm-up included;
+    /// none without such pools.
+    pub unmeasured_share: Option<f64>,
     /// Queue, running and KV over time.
     #[serde(skip)]
     pub series: Series,

@@ -86,7 +86,15 @@ pub enum Warning {
         /// Mean waiting of the transfers over it in milliseconds.
         queue_mean_ms: f64,
     },
+    /// Step times rest on shapes that nobody timed.
+    Extrapolated {
+        /// Estimated share of kernel time.
+        share: f64,
+    },
 }
+
+/// Share of kernel time outside measured ranges from which on a run says so.
+const EXTRAPOLATED: f64 = 0.1;
 
 impl Warning {
     /// What was seen.
@@ -142,6 +150,10 @@ impl Warning {
                 "link saturated: {link} is taken {:.0} % of the time; transfers wait {queue_mean_ms:.1} ms for their turn (mean)",
                 100.0 * utilisation
             ),
+            Self::Extrapolated { share } => format!(
+                "{:.0} % of the kernel time lies outside measured ranges (estimated from mean steps)",
+                100.0 * share
+            ),
         }
     }
 
@@ -163,6 +175,7 @@ impl Warning {
                 "no figure knows of them, attainment included: they are of what was sent"
             }
             Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
+            Self::Extrapolated { .. } => "the times of those kernels are extrapolated",
             Self::LinkSaturated { .. } => {
                 "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"
             }
@@ -184,6 +197,9 @@ impl Warning {
                 "raise workload.concurrency or lower workload.rate, or leave workload.concurrency out: what cannot be served then counts"
             }
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
+            Self::Extrapolated { .. } => {
+                "`pdsim explain` shows which; a profile measured on such shapes (`pdsim calibrate`, `pdsim profile fit`), or another GPU, format or cut"
+            }
             Self::LinkSaturated { .. } => {
                 "a faster link or more prefill and decode instances; larger block_tokens where posting descriptors takes the time"
             }
@@ -197,6 +213,13 @@ impl Warning {
             utilisation: busiest.utilisation,
             queue_mean_ms: busiest.queue_mean_ms,
         })
+    }
+
+    /// The warning about kernel time outside measured ranges; none where nothing was measured, which step times say of themselves.
+    pub(super) fn extrapolated(share: f64) -> Option<Self> {
+        (EXTRAPOLATED..1.0)
+            .contains(&share)
+            .then_some(Self::Extrapolated { share })
     }
 
     /// Typical signs, from the counts of a run.

@@ -53,6 +53,32 @@ pub enum ModelError {
         /// Degrees that work.
         possible: String,
     },
+    /// Attention data parallelism of a dense model: that is several instances.
+    #[error(
+        "dp {dp} needs a mixture of experts, and {model} has none; give it more instances instead"
+    )]
+    DenseDp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        dp: u32,
+    },
+    /// The experts cannot be spread so.
+    #[error(
+        "ep {ep} is not possible: {model} has {experts} experts and a stage {ranks} ranks (tp × dp); allowed: {allowed}"
+    )]
+    BadEp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        ep: u32,
+        /// tp × dp.
+        ranks: u32,
+        /// Its experts, 0 for a dense model.
+        experts: u32,
+        /// Degrees that work.
+        allowed: String,
+    },
     /// The model has fewer layers than pipeline stages.
     #[error("pp {pp} is not possible: {model} has {layers} layers; allowed: 1 to {layers}")]
     BadPp {

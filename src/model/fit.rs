@@ -65,10 +65,15 @@ impl std::fmt::Display for DoesNotFit {
             } => {
                 write!(
                     f,
-                    "{model} at tp {} pp {} does not fit: weights and activations need {:.1} GiB per GPU, {:.1} GiB are \
+                    "{model} at tp {} pp {}{} does not fit: weights and activations need {:.1} GiB per GPU, {:.1} GiB are \
                      allowed, {:.1} GiB too much",
                     p.tp,
                     p.pp,
+                    if p.dp > 1 {
+                        format!(" dp {}", p.dp)
+                    } else {
+                        String::new()
+                    },
                     needed_bytes / GIB,
                     allowed_bytes / GIB,
                     (needed_bytes - allowed_bytes) / GIB
@@ -110,7 +115,8 @@ impl ModelSpec {
     /// Checks that the model can be cut into these degrees.
     ///
     /// # Errors
-    /// When tp does not divide the heads or pp exceeds the layers.
+    /// When tp does not divide the heads, pp exceeds the layers, a dense model is to have dp or ep, or ep is neither 1 nor all ranks
+    /// of a stage.
     pub fn check_parallelism(&self, p: Parallelism) -> Result<(), ModelError> {
         let heads = self.attention.heads();
         if p.tp == 0 || !heads.is_multiple_of(p.tp) {
@@ -132,7 +138,35 @@ impl ModelSpec {
                 layers: self.layers,
             });
         }
-        Ok(())
+        self.check_experts(p)
+    }
+
+    /// Checks the degrees that need experts.
+    fn check_experts(&self, p: Parallelism) -> Result<(), ModelError> {
+        let experts = self.moe.map_or(0, |m| m.experts);
+        let model = || self.name.clone();
+        if p.dp == 0 || (p.dp > 1 && experts == 0) {
+            return Err(ModelError::DenseDp {
+                model: model(),
+                dp: p.dp,
+            });
+        }
+        let ranks = p.tp.saturating_mul(p.dp);
+        let spread = experts > 0 && experts.is_multiple_of(ranks);
+        if p.ep == 1 || (spread && p.ep == ranks) {
+            return Ok(());
+        }
+        Err(ModelError::BadEp {
+            model: model(),
+            ep: p.ep,
+            ranks,
+            experts,
+            allowed: if spread && ranks > 1 {
+                format!("1 (experts cut like the rest) or {ranks} (whole experts on each rank)")
+            } else {
+                "1".to_owned()
+            },
+        })
     }
 
     /// Bytes of weights on one rank of pipeline stage `stage`.
@@ -170,7 +204,8 @@ pub fn kv_capacity(
     model.check_parallelism(p).map_err(DoesNotFit::Shape)?;
     capacity(model, p, plan).map_err(|needed_bytes| {
         let fitting_tp = (p.tp + 1..=64).find(|&tp| {
-            let wider = Parallelism { tp, ..p };
+            let ep = if p.ep > 1 { tp * p.dp } else { 1 };
+            let wider = Parallelism { tp, ep, ..p };
             model.check_parallelism(wider).is_ok() && capacity(model, wider, plan).is_ok()
         });
         DoesNotFit::Memory {
@@ -270,6 +305,79 @@ mod tests {
         let bytes = |tp| spec.kv_bytes_per_token_layer_rank(KvDtype::Bf16, tp);
         assert_eq!(bytes(4), bytes(7));
         assert_eq!(bytes(1), 4 * bytes(4));
+    }
+
+    #[test]
+    fn ranks_of_data_parallel_attention_hold_all_but_experts_and_their_own_tokens() {
+        let spec = model("deepseek-v3").unwrap();
+        let plan = MemoryPlan {
+            weights: WeightDtype::Fp8Block,
+            ..plan(141)
+        };
+        let cut = |tp, dp| Parallelism {
+            ep: 8,
+            dp,
+            ..Parallelism::new(tp, 1)
+        };
+        let (tensor, data) = (
+            kv_capacity(&spec, cut(8, 1), &plan).unwrap(),
+            kv_capacity(&spec, cut(1, 8), &plan).unwrap(),
+        );
+        // Experts are an eighth of the whole either way; the other 17 GB are on every rank.
+        let experts = spec.expert_bytes(0..61, WeightDtype::Fp8Block);
+        let others = spec.weight_bytes(WeightDtype::Fp8Block) - experts;
+        let more = data.weight_bytes - tensor.weight_bytes;
+        assert!(
+            (more / others - 7.0 / 8.0).abs() < 0.01,
+            "{more} of {others}"
+        );
+        // Every tensor-parallel rank holds the latent of every token.
+        assert_eq!(data.kv_bytes_per_token_rank, tensor.kv_bytes_per_token_rank);
+        assert!(data.tokens > 5 * tensor.tokens, "{data:?} {tensor:?}");
+    }
+
+    #[test]
+    fn spreads_of_experts_that_do_not_work_say_which_do() {
+        let told = |name: &str, tp, dp, ep| {
+            let p = Parallelism {
+                dp,
+                ep,
+                ..Parallelism::new(tp, 1)
+            };
+            model(name)
+                .unwrap()
+                .check_parallelism(p)
+                .map_err(|e| e.to_string())
+        };
+        assert_eq!(told("deepseek-v3", 2, 8, 16), Ok(()));
+        assert_eq!(told("deepseek-v3", 2, 8, 1), Ok(()));
+        let wrong = told("deepseek-v3", 2, 8, 8).unwrap_err();
+        assert!(
+            wrong
+                .contains("ep 8 is not possible: deepseek-v3 has 256 experts and a stage 16 ranks"),
+            "{wrong}"
+        );
+        assert!(
+            wrong.ends_with(
+                "allowed: 1 (experts cut like the rest) or 16 (whole experts on each rank)"
+            ),
+            "{wrong}"
+        );
+        assert!(
+            told("mixtral-8x7b", 1, 16, 16)
+                .unwrap_err()
+                .ends_with("allowed: 1")
+        );
+        let dense = told("llama-3.1-8b", 1, 2, 1).unwrap_err();
+        assert!(
+            dense.contains("dp 2 needs a mixture of experts") && dense.contains("more instances"),
+            "{dense}"
+        );
+        assert!(
+            told("llama-3.1-8b", 2, 1, 2)
+                .unwrap_err()
+                .contains("has 0 experts")
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How much of a prefill and of a decode instance a request takes: what the ratio of prefill to decode instances should follow.
 //!
 //! ```text
-//! work_P = T_prefill(input)                       one prompt per step
+//! work_P = T_prefill(input)                       one prompt per step and data-parallel rank
 //! work_D = (output − 1) · T_step(n, context) / n  n: the largest batch that seats and KV memory allow at mean lengths
 //! ```
 //!
@@ -10,6 +10,7 @@
 
 use crate::cluster::{PoolSpec, Role, SystemSpec};
 use crate::latency::{Chunk, Stage, StepShape};
+use crate::units::SimDuration;
 use crate::workload::RequestSpec;
 
 /// Instance time per request of one phase.
@@ -107,13 +108,15 @@ fn largest_batch(pool: &PoolSpec, tokens: f64) -> u32 {
     batch
 }
 
+/// Seconds per prompt; each data-parallel rank of attention has one.
 fn prompt_seconds(pool: &PoolSpec, tokens: u32) -> f64 {
-    let chunks = [Chunk {
+    let chunk = Chunk {
         new: tokens,
         past: 0,
         last: true,
-    }];
-    step_seconds(pool, &chunks, 0, 0.0)
+    };
+    let chunks = vec![chunk; pool.dp.max(1) as usize];
+    step_seconds(pool, &chunks, 0, 0.0) / chunks.len() as f64
 }
 
 /// Seconds between two steps: those of the slowest pipeline stage.
@@ -130,5 +133,5 @@ fn step_seconds(pool: &PoolSpec, chunks: &[Chunk], decodes: u32, context: f64) -
     };
     let of = pool.pp;
     let stages = (0..of).map(|index| pool.latency.step_time(&shape, Stage { index, of }));
-    stages.max().map_or(0.0, |time| time.as_secs_f64())
+    stages.max().map_or(0.0, SimDuration::as_secs_f64)
 }

@@ -50,7 +50,7 @@ const LATENCIES: [Figure; 24] = latency! {
 };
 
 /// Shares, rates and counts.
-const OTHERS: [Figure; 24] = [
+const OTHERS: [Figure; 25] = [
     figure("attainment", |m| m.attainment.and_then(|a| a.share())),
     figure("attainment_ttft", |m| {
         m.attainment.and_then(|a| share(a.ttft_met, a.of))
@@ -97,6 +97,7 @@ const OTHERS: [Figure; 24] = [
     figure("kwh_per_million_output_tokens", |m| {
         m.cost.kwh_per_million_output_tokens
     }),
+    figure("unmeasured_share", |m| m.unmeasured_share),
 ];
 
 /// Where the time before decoding goes: means per request.

@@ -10,7 +10,7 @@ use super::document::{get, set};
 use super::engine::{self, Engine};
 use super::schema::{
     BatchKind, Contention, FirstToken, LatencyKind, Limit, Policy, Pool, Reservation, RouterKind,
-    Scenario, System, Transfer, Tuning, WordOr,
+    Scenario, System, Transfer, TransferMode, Tuning, WordOr,
 };
 use crate::cluster::MixedPoolRule;
 use crate::latency::compose::Formats;
@@ -133,7 +133,7 @@ impl Filler<'_> {
             }
             self.roles(&format!("{path}.roles"), system);
             if let Some(transfer) = &system.transfer {
-                self.transfer(&format!("{path}.transfer"), transfer);
+                self.transfer(&format!("{path}.transfer"), transfer, system);
             }
         }
         if system.policy == Policy::Multiplexed {
@@ -144,8 +144,9 @@ impl Filler<'_> {
         }
         for (key, pool) in pools(system) {
             let pool_path = format!("{path}.{key}");
-            self.default(&format!("{pool_path}.tp"), 1);
-            self.default(&format!("{pool_path}.pp"), 1);
+            for degree in ["tp", "pp", "dp", "ep"] {
+                self.default(&format!("{pool_path}.{degree}"), 1);
+            }
             if pool.long_prompts.is_some() {
                 self.long_prompts(&pool_path);
             }
@@ -294,7 +295,7 @@ impl Filler<'_> {
         }
     }
 
-    fn transfer(&mut self, path: &str, transfer: &Transfer) {
+    fn transfer(&mut self, path: &str, transfer: &Transfer, system: &System) {
         if matches!(transfer.link, WordOr::Map(_)) {
             self.default(&format!("{path}.link.latency"), "10 us");
         }
@@ -306,7 +307,13 @@ impl Filler<'_> {
         self.default(&format!("{path}.descriptor_time"), "0 us");
         self.default(&format!("{path}.contention"), "none");
         if transfer.contention == Some(Contention::Fair) {
-            self.default(&format!("{path}.in_flight"), 1);
+            // Each attention data-parallel rank posts its own.
+            let poster = match transfer.mode {
+                Some(TransferMode::Pull) => &system.decode,
+                Some(TransferMode::Push) | None => &system.prefill,
+            };
+            let ranks = poster.as_ref().and_then(|pool| pool.dp).unwrap_or(1);
+            self.default(&format!("{path}.in_flight"), ranks);
         }
     }
 

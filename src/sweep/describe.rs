@@ -1,5 +1,7 @@
 //! What a report needs to know about an experiment, in words.
 
+use std::fmt::Write as _;
+
 use crate::cluster::{PoolSpec, Role, SystemSpec};
 use crate::report::{Axis, AxisValue, Report, Run, SystemInfo};
 use crate::scenario::Experiment;
@@ -50,12 +52,13 @@ fn info(system: &SystemSpec) -> SystemInfo {
 /// `3 x a100-80g-sxm tp1`, or `1P1D: a100-80g-sxm tp2 + h100-sxm tp1`.
 fn layout(pools: &[PoolSpec]) -> String {
     let shape = |pool: &PoolSpec| {
-        let stages = if pool.pp > 1 {
-            format!(" pp{}", pool.pp)
-        } else {
-            String::new()
-        };
-        format!("{} tp{}{stages}", pool.gpu, pool.tp)
+        let mut text = format!("{} tp{}", pool.gpu, pool.tp);
+        for (name, degree) in [("pp", pool.pp), ("dp", pool.dp), ("ep", pool.ep)] {
+            if degree > 1 {
+                let _ = write!(text, " {name}{degree}");
+            }
+        }
+        text
     };
     match pools {
         [pool] => format!("{} x {}", pool.instances, shape(pool)),

@@ -6,6 +6,7 @@ mod bad_memory;
 mod bad_trace;
 mod calibrate;
 mod closed_loop;
+mod data_parallel;
 mod dtypes;
 mod effects;
 mod explain;

@@ -136,3 +136,61 @@ fn engine_overhead_is_added_to_every_step() {
     // DistServe pays 2 ms unless told otherwise.
     assert!((slowed - plain - 3.0).abs() < 0.002, "{plain} {slowed}");
 }
+
+/// Column `unmeasured_share` of `summary.csv` in the rows of seed 1, by system.
+fn unmeasured(scratch: &Scratch, flags: &[&str]) -> (Vec<String>, String) {
+    let mut args = vec!["run", "s.yaml", "--no-charts"];
+    args.extend(flags);
+    let ran = scratch.pdsim(&args);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let text = scratch.read("output/small/summary.csv");
+    let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let header = lines.next().expect("a header");
+    let column = |name| header.iter().position(|h| *h == name).expect("a column");
+    let (share, seed) = (column("unmeasured_share"), column("seed"));
+    let rows = lines.filter(|row| row[seed] == "1");
+    (rows.map(|row| row[share].to_owned()).collect(), ran.err)
+}
+
+#[test]
+fn a_run_says_which_share_of_its_kernel_time_nobody_measured() {
+    let scratch = Scratch::new();
+    let h100 = [
+        "--set",
+        "model=llama-3.1-8b",
+        "--set",
+        "systems.colocated.pool.gpu=h100-sxm",
+    ];
+    let number = |text: &str| text.parse::<f64>().unwrap_or_else(|_| panic!("{text}"));
+    let short = [&h100[..], &["--set", "latency=calibrated"]].concat();
+    let (shares, told) = unmeasured(&scratch, &short);
+    assert!(shares.iter().all(|s| number(s) < 0.1), "{shares:?}");
+    assert!(!told.contains("outside measured ranges"), "{told}");
+
+    // Chunks behind tens of thousands of tokens: attention behind past context was not timed.
+    let long = [
+        "--set",
+        "workload.lengths={fixed: {input: 60000, output: 40}}",
+        "--set",
+        "workload.rate=0.1 /s",
+        "--set",
+        "systems.colocated={policy: chunked, pool: {instances: 2, gpu: h100-sxm}, chunk_budget: 2048}",
+    ];
+    let long = [&short[..], &long].concat();
+    let (shares, told) = unmeasured(&scratch, &long);
+    let share = number(&shares[0]);
+    assert!((0.2..0.9).contains(&share), "{shares:?}");
+    let line = format!(
+        "colocated, seed 1: {:.0} % of the kernel time lies outside measured ranges (estimated from mean steps)",
+        100.0 * share
+    );
+    assert!(told.contains(&line), "{line} is not in {told}");
+    let stepped = [&long[..], &["--no-fast-forward"]].concat();
+    assert_eq!(unmeasured(&scratch, &stepped).0, shares);
+
+    // Coefficients know no kernels; a data sheet measured nothing, which its step times say of themselves.
+    assert_eq!(unmeasured(&scratch, &[]).0, ["", ""]);
+    let (shares, told) = unmeasured(&scratch, &["--set", "latency=roofline"]);
+    assert_eq!(shares, ["1.000000"; 2]);
+    assert!(!told.contains("outside measured ranges"), "{told}");
+}

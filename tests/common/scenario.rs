@@ -433,6 +433,8 @@ fn pool(pick: &mut Pick, times: Times, requests: &[RequestSpec], role: Role) -> 
         bill: Bill::default(),
         tp: 1,
         pp,
+        dp: 1,
+        ep: 1,
         latency: latency(pick, times, pp),
         multiplex: None,
         batch: pick.of(&RULES),

@@ -69,6 +69,8 @@ pub(crate) fn simple(senders: u32, prompt: SimDuration) -> Scenario {
             role,
             instances: if role == Role::Prefill { senders } else { 1 },
             pp: 1,
+            dp: 1,
+            ep: 1,
             latency: Arc::new(Fixed {
                 prefill_per_token: prompt,
                 decode: SimDuration::from_ms(1),

@@ -155,6 +155,8 @@ fn pool(config: &Value, coefficients: Coefficients, name: &str, role: Role) -> P
         bill: Bill::default(),
         tp: number("tp"),
         pp: number("pp"),
+        dp: 1,
+        ep: 1,
         latency: Arc::new(Polynomial::new(coefficients).unwrap()),
         multiplex: None,
         batch: BatchRule::PrefillFirst,

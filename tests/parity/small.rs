@@ -58,6 +58,8 @@ fn pool(role: Role, instances: u32, pp: u32, max_decode_context: Option<u64>) ->
         bill: Bill::default(),
         tp: 1,
         pp,
+        dp: 1,
+        ep: 1,
         latency: Arc::new(Polynomial::new(COEFFICIENTS).unwrap()),
         multiplex: None,
         batch: BatchRule::PrefillFirst,

@@ -139,6 +139,8 @@ fn pool(folder: &Path, config: &Value, role: Role, word: &str) -> Option<PoolSpe
         bill: Bill::default(),
         tp: 8,
         pp: 1,
+        dp: 1,
+        ep: 1,
         latency: Arc::new(table(folder, name, first["hardware"].as_str()?)),
         multiplex: None,
         batch: BatchRule::Mixed,

@@ -79,6 +79,8 @@ pub(crate) fn pool(role: Role, instances: u32, pp: u32, latency: Fixed) -> PoolS
         bill: Bill::default(),
         tp: 1,
         pp,
+        dp: 1,
+        ep: 1,
         latency: Arc::new(latency),
         multiplex: None,
         batch: BatchRule::PrefillFirst,

@@ -4,7 +4,9 @@ use proptest::prelude::*;
 
 use super::tests::{FITTED, chunk, instance, kernels};
 use super::*;
+use crate::latency::compose::Operator;
 use crate::latency::polynomial::published;
+use crate::latency::share::SmCurve;
 use crate::latency::{LatencyModel, Stage, StepShape};
 
 /// Rounding of a sum of logarithms.
@@ -177,20 +179,52 @@ proptest! {
     }
 
     #[test]
-    fn a_lone_chunk_takes_what_its_breakdown_says(
+    fn chunks_take_what_their_breakdown_says(
         name in prop::sample::select(vec!["llama-3.1-8b", "gpt-oss-20b", "deepseek-v3"]),
-        new in 1u32..12_000, past in 0u32..20_000,
+        shared in any::<bool>(),
+        chunks in prop::collection::vec((1u32..12_000, 0u32..20_000), 1..12),
     ) {
         let model = instance(name, "h100-sxm", 1);
-        let chunks = [chunk(new, past)];
+        let chunks: Vec<Chunk> = chunks.into_iter().map(|(new, past)| chunk(new, past)).collect();
         let shape = StepShape { chunks: &chunks, decodes: 0, context: 0 };
-        let parts: f64 = model
-            .operators(&shape, Stage::ONLY)
-            .iter()
-            .map(crate::latency::compose::Operator::seconds)
-            .sum();
-        let step = model.step_time(&shape, Stage::ONLY).as_secs_f64();
-        prop_assert!((step / parts - 1.0).abs() < 1e-3, "{step} against {parts}");
+        let check = |model: &dyn LatencyModel| {
+            let parts = model.breakdown(&shape, Stage::ONLY).unwrap();
+            let attention = |o: &&Operator| o.name == "prefill attention";
+            let direct: f64 = parts.iter().filter(attention).map(Operator::seconds).sum();
+            let others: f64 = parts.iter().map(Operator::seconds).sum::<f64>() - direct;
+            let tabulated = model.step_time(&shape, Stage::ONLY).as_secs_f64() - others;
+            (tabulated / direct - 1.0, direct)
+        };
+        let (error, direct) = if shared {
+            check(&*model.on_shared_gpu(SmCurve::default().at(0.4)).unwrap())
+        } else {
+            check(&model)
+        };
+        prop_assert!(error.abs() < 1e-3, "{error} of {direct}");
+    }
+
+    #[test]
+    fn a_step_of_chunks_never_gets_shorter_as_one_grows(
+        name in prop::sample::select(vec!["llama-3.1-8b", "gpt-oss-20b", "deepseek-v3"]),
+        chunks in prop::collection::vec((1u32..4000, 0u32..10_000), 1..8),
+        which in any::<prop::sample::Index>(), more in 1u32..50,
+    ) {
+        let model = instance(name, "h100-sxm", 1);
+        let mut chunks: Vec<Chunk> = chunks.into_iter().map(|(new, past)| chunk(new, past)).collect();
+        let time = |chunks: &[Chunk]| {
+            let shape = StepShape { chunks, decodes: 0, context: 0 };
+            model.step_time(&shape, Stage::ONLY)
+        };
+        let (before, i) = (time(&chunks), which.index(chunks.len()));
+        chunks[i].past += more;
+        let behind = time(&chunks);
+        prop_assert!(behind >= before, "{before:?} then {behind:?}");
+        chunks[i].past -= more;
+        chunks[i].new += more;
+        let longer = time(&chunks);
+        prop_assert!(longer >= before, "{before:?} then {longer:?}");
+        chunks.push(chunk(more, 0));
+        prop_assert!(time(&chunks) >= longer, "a chunk more");
     }
 }
 

@@ -117,6 +117,83 @@ fn block_scaled_products_do_not_pay_the_launch_cost() {
     assert!(seconds < 40e-6, "{seconds}");
 }
 
+#[test]
+fn a_lone_prompt_keeps_one_rank_busy_and_many_keep_all() {
+    let cut = Parallelism {
+        dp: 8,
+        ep: 8,
+        ..Parallelism::SINGLE
+    };
+    let spec = model("deepseek-v3").unwrap();
+    let kernels = kernels("h100-sxm");
+    let made = calibrated(&spec, kernels, cut, Formats::BF16, Overhead::NONE).unwrap();
+    let seconds = |chunks: &[Chunk], decodes: u32| {
+        let shape = StepShape {
+            chunks,
+            decodes,
+            context: u64::from(decodes) * 500,
+        };
+        let parts = made.operators(&shape, Stage::ONLY);
+        let sum: f64 = parts
+            .iter()
+            .map(crate::latency::compose::Operator::seconds)
+            .sum();
+        let step = made.step_time(&shape, Stage::ONLY).as_secs_f64();
+        assert!((step / sum - 1.0).abs() < 0.01, "{step} against {sum}");
+        let named = |name| parts.iter().find(|o| o.name == name).unwrap().seconds();
+        (named("attention output"), named("experts"))
+    };
+    let (lone, spread) = (
+        seconds(&[chunk(2048, 0)], 0),
+        seconds(&[chunk(256, 0); 8], 0),
+    );
+    assert!(lone.0 > 3.0 * spread.0, "{lone:?} {spread:?}");
+    assert!(
+        (lone.1 / spread.1 - 1.0).abs() < 1e-12,
+        "{lone:?} {spread:?}"
+    );
+    let decodes = seconds(&[], 2048);
+    assert!(
+        (decodes.0 / spread.0 - 1.0).abs() < 1e-12,
+        "{decodes:?} {spread:?}"
+    );
+    // 64 decodes are 8 on each rank, beside the prompt on one.
+    seconds(&[chunk(500, 100)], 64);
+}
+
+#[test]
+fn eight_bit_integers_take_what_eight_bit_floats_do_where_both_have_one_peak() {
+    let product = |gpu: &str, format| {
+        let (m, n, k) = (333, 4096, 4096);
+        kernels(gpu).gemm(Gemm { format, m, n, k })
+    };
+    let experts = |gpu: &str, format| {
+        kernels(gpu).experts(&Experts {
+            format,
+            tokens: 300,
+            hidden: 4096,
+            size: 2048,
+            top_k: 2,
+            experts: 8,
+            tp: 1,
+            ep: 1,
+        })
+    };
+    for time in [&product as &dyn Fn(&str, WeightDtype) -> Timed, &experts] {
+        let (int, float) = (
+            time("h100-sxm", WeightDtype::Int8),
+            time("h100-sxm", WeightDtype::Fp8),
+        );
+        assert_eq!(int, Timed::unmeasured(float.seconds));
+        // B300 has 153.5 TOP/s of one and 4,500 TFLOP/s of the other.
+        let (int, float) = (
+            time("b300-sxm", WeightDtype::Int8),
+            time("b300-sxm", WeightDtype::Fp8),
+        );
+        assert!(int.seconds > 2.0 * float.seconds, "{int:?} {float:?}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -1,46 +1,42 @@
 //! Attention: what depends on contexts.
 
 use super::super::Chunk;
-use super::super::kernels::{HeadLayout, Kernels};
-use super::lone::LonePrompts;
+use super::super::kernels::Kernels;
 use super::operators::{Operator, Operators, total};
+use super::prompts::{Heads, Prompts};
 use crate::model::Attention;
 
 /// Context per sequence up to which decode curves have knots; beyond, the last piece goes on.
 const FURTHEST: u32 = 1 << 20;
 
+/// Chunks and ranks up to which finding the fullest rank needs no memory of its own.
+const FEW: usize = 64;
+
 impl<K: Kernels> Operators<K> {
-    /// Tables of the layouts' lone prompts, full and windowed, where the kernels have them.
-    pub(super) fn tabulate_lone(&mut self) {
-        self.lone = match &self.model.attention {
+    /// The kinds of layers of the model: full (or latent) and windowed.
+    pub(super) fn tabulate_prompts(&mut self) {
+        let kernels = &self.kernels;
+        self.prompts = match &self.model.attention {
             Attention::Grouped(a) => [false, true].map(|windowed| {
                 let layout = self.layout(a, windowed);
                 let used = !windowed || layout.window.is_some();
-                let seconds = |n| Some(self.kernels.lone_prompt(&layout, n)?.seconds);
-                used.then(|| LonePrompts::new(seconds))?
+                used.then(|| Prompts::new(Heads::Grouped(layout), kernels))
             }),
             Attention::Latent(a) => {
-                let layout = self.latent_layout(a);
-                let seconds = |n| Some(self.kernels.lone_latent_prompt(&layout, n)?.seconds);
-                [LonePrompts::new(seconds), None]
+                let heads = Heads::Latent(self.latent_layout(a));
+                [Some(Prompts::new(heads, kernels)), None]
             }
         };
     }
 
-    /// Layouts of grouped attention with the number of layers that have them.
-    fn layouts(&self, index: u32) -> impl Iterator<Item = (HeadLayout, f64)> {
+    /// Kinds of layers of a stage with the number of its layers that are such.
+    fn kinds(&self, index: u32) -> impl Iterator<Item = (&Prompts, f64)> {
         let c = self.layers[index as usize];
-        let (full, windowed) = match &self.model.attention {
-            Attention::Grouped(a) => (
-                Some((self.layout(a, false), c.full)),
-                Some((self.layout(a, true), c.windowed)),
-            ),
-            Attention::Latent(_) => (None, None),
-        };
-        [full, windowed]
-            .into_iter()
-            .flatten()
-            .filter(|(_, n)| *n > 0.0)
+        self.prompts
+            .iter()
+            .zip([c.full, c.windowed])
+            .filter_map(|(prompts, count)| Some((prompts.as_ref()?, count)))
+            .filter(|(_, count)| *count > 0.0)
     }
 
     /// Prefill attention of all layers of a stage.
@@ -48,119 +44,71 @@ impl<K: Kernels> Operators<K> {
         if chunks.is_empty() {
             return Vec::new();
         }
-        let chunks = &self.rank_chunks(chunks)[..];
-        let mut ops: Vec<Operator> = self
-            .layouts(index)
-            .map(|(layout, count)| Operator {
-                name: "prefill attention",
-                count,
-                each: self.kernels.prefill_attention(&layout, chunks),
-                flops: chunks.iter().map(|&c| layout.prefill_flops(c)).sum(),
-                bytes: chunks
-                    .iter()
-                    .map(|c| f64::from(c.new + c.past) * layout.kv_bytes_per_token())
-                    .sum(),
-            })
-            .collect();
-        if let Attention::Latent(a) = &self.model.attention {
-            let layout = self.latent_layout(a);
-            let c = self.layers[index as usize];
-            ops.push(Operator {
-                name: "prefill attention",
-                count: c.dense + c.moe,
-                each: self.kernels.latent_prefill(&layout, chunks),
-                flops: chunks.iter().map(|&c| layout.prefill_flops(c)).sum(),
-                bytes: chunks
-                    .iter()
-                    .map(|c| layout.decode_bytes(c.new, f64::from(c.past)))
-                    .sum(),
-            });
-        }
-        ops
-    }
-
-    /// Seconds of [`Operators::prefill`].
-    pub(super) fn prefill_seconds(&self, chunks: &[Chunk], index: u32) -> f64 {
-        match chunks {
-            [] => 0.0,
-            &[chunk] => self
-                .lone_seconds(chunk, index)
-                .unwrap_or_else(|| total(&self.prefill(chunks, index))),
-            _ => total(&self.prefill(chunks, index)),
-        }
-    }
-
-    /// Seconds of a step's only chunk from the tables.
-    fn lone_seconds(&self, chunk: Chunk, index: u32) -> Option<f64> {
-        let c = self.layers[index as usize];
-        let part = |table: &Option<LonePrompts>, layout: HeadLayout, count: f64| {
-            if count > 0.0 {
-                Some(count * table.as_ref()?.seconds(&layout, chunk)?)
-            } else {
-                Some(0.0)
-            }
+        let of_kind = |chunks: &[Chunk], (prompts, count): (&Prompts, f64)| Operator {
+            name: "prefill attention",
+            count,
+            each: prompts.heads.prefill(&self.kernels, chunks),
+            flops: prompts.heads.prefill_flops(chunks),
+            bytes: prompts.heads.prefill_cache_bytes(chunks),
         };
-        match &self.model.attention {
-            Attention::Grouped(a) => {
-                let full = part(&self.lone[0], self.layout(a, false), c.full)?;
-                Some(full + part(&self.lone[1], self.layout(a, true), c.windowed)?)
-            }
-            Attention::Latent(a) => {
-                let table = self.lone[0].as_ref()?;
-                Some((c.dense + c.moe) * table.seconds(&self.latent_layout(a), chunk)?)
-            }
-        }
+        self.on_rank(chunks, |chunks| {
+            self.kinds(index)
+                .map(|kind| of_kind(chunks, kind))
+                .collect()
+        })
     }
 
-    /// The chunks one attention data-parallel rank computes: those of the most loaded rank when chunks go, largest
-    /// first, to the rank with the fewest tokens.
-    fn rank_chunks<'a>(&self, chunks: &'a [Chunk]) -> std::borrow::Cow<'a, [Chunk]> {
-        if self.p.dp == 1 {
-            return chunks.into();
+    /// Seconds of [`Operators::prefill`] from the tables.
+    pub(super) fn prefill_seconds(&self, chunks: &[Chunk], index: u32) -> f64 {
+        if chunks.is_empty() {
+            return 0.0;
         }
-        let mut sorted = chunks.to_vec();
-        sorted.sort_by_key(|c| std::cmp::Reverse((c.new, c.past)));
-        let mut ranks: Vec<(u64, Vec<Chunk>)> = vec![(0, Vec::new()); self.p.dp as usize];
-        for chunk in sorted {
-            if let Some(rank) = ranks.iter_mut().min_by_key(|r| r.0) {
-                rank.0 += u64::from(chunk.new);
-                rank.1.push(chunk);
-            }
+        self.on_rank(chunks, |chunks| {
+            self.kinds(index)
+                .map(|(prompts, count)| count * prompts.seconds(&self.kernels, chunks))
+                .sum()
+        })
+    }
+
+    /// Applies `f` to the chunks one attention data-parallel rank computes: those of the most loaded rank when chunks go,
+    /// largest first, to the rank with the fewest tokens.
+    pub(super) fn on_rank<T>(&self, chunks: &[Chunk], f: impl FnOnce(&[Chunk]) -> T) -> T {
+        let ranks = self.p.dp as usize;
+        if ranks == 1 {
+            return f(chunks);
         }
-        let most = ranks.into_iter().max_by_key(|r| r.0);
-        most.map_or_else(Vec::new, |r| r.1).into()
+        let nothing = Chunk {
+            new: 0,
+            past: 0,
+            last: false,
+        };
+        let (mut few, mut many) = ([nothing; FEW], Vec::new());
+        let sorted = if chunks.len() <= FEW && ranks <= FEW {
+            &mut few[..chunks.len()]
+        } else {
+            many.resize(chunks.len(), nothing);
+            &mut many[..]
+        };
+        sorted.copy_from_slice(chunks);
+        f(fullest(sorted, ranks))
     }
 
     /// Decode attention of all layers of a stage.
     pub(super) fn decode(&self, batch: u32, context: f64, index: u32) -> Vec<Operator> {
         let rank_batch = batch.div_ceil(self.p.dp);
         let rank_context = context * f64::from(rank_batch) / f64::from(batch);
-        let mut ops: Vec<Operator> = self
-            .layouts(index)
-            .map(|(layout, count)| Operator {
+        let of_kind = |(prompts, count): (&Prompts, f64)| {
+            let heads = prompts.heads;
+            let (flops, bytes) = heads.decode_work(rank_batch, rank_context);
+            Operator {
                 name: "decode attention",
                 count,
-                each: self
-                    .kernels
-                    .decode_attention(&layout, rank_batch, rank_context),
-                flops: layout.decode_flops(rank_batch, rank_context),
-                bytes: layout.decode_bytes(rank_batch, rank_context),
-            })
-            .collect();
-        if let Attention::Latent(a) = &self.model.attention {
-            let layout = self.latent_layout(a);
-            let c = self.layers[index as usize];
-            ops.push(Operator {
-                name: "decode attention",
-                count: c.dense + c.moe,
-                each: self
-                    .kernels
-                    .latent_decode(&layout, rank_batch, rank_context),
-                flops: layout.decode_flops(rank_batch, rank_context),
-                bytes: layout.decode_bytes(rank_batch, rank_context),
-            });
-        }
-        ops
+                each: heads.decode(&self.kernels, rank_batch, rank_context),
+                flops,
+                bytes,
+            }
+        };
+        self.kinds(index).map(of_kind).collect()
     }
 
     /// Seconds of [`Operators::decode`].
@@ -187,5 +135,68 @@ impl<K: Kernels> Operators<K> {
         knots.sort_unstable();
         knots.dedup();
         knots
+    }
+}
+
+/// Deals `chunks`, largest first, each to the rank with the fewest tokens, and returns those of the rank with the most.
+fn fullest(chunks: &mut [Chunk], ranks: usize) -> &[Chunk] {
+    chunks.sort_unstable_by_key(|c| std::cmp::Reverse((c.new, c.past)));
+    if chunks.len() <= ranks {
+        return &chunks[..chunks.len().min(1)];
+    }
+    let (mut few, mut many) = ([0u64; FEW], Vec::new());
+    let loads = if ranks <= FEW {
+        &mut few[..ranks]
+    } else {
+        many.resize(ranks, 0);
+        &mut many[..]
+    };
+    let deal = |loads: &mut [u64], chunk: &Chunk| {
+        let rank = (0..loads.len()).min_by_key(|&rank| loads[rank])?;
+        loads[rank] += u64::from(chunk.new);
+        Some(rank)
+    };
+    for chunk in &*chunks {
+        deal(loads, chunk);
+    }
+    let most = (0..ranks).max_by_key(|&rank| (loads[rank], std::cmp::Reverse(rank)));
+    // Dealt once more: the same, so that the rank of each is known without a list of them.
+    loads.fill(0);
+    let mut kept = 0;
+    for i in 0..chunks.len() {
+        if deal(loads, &chunks[i]) == most {
+            chunks.swap(kept, i);
+            kept += 1;
+        }
+    }
+    &chunks[..kept]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_rank_has_what_greedy_dealing_gives_it() {
+        let of = |tokens: &[u32], ranks| {
+            let chunk = |&new: &u32| Chunk {
+                new,
+                past: 0,
+                last: true,
+            };
+            let mut chunks: Vec<Chunk> = tokens.iter().map(chunk).collect();
+            fullest(&mut chunks, ranks)
+                .iter()
+                .map(|c| c.new)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(&[5, 9, 7], 4), [9]);
+        assert_eq!(of(&[5, 9, 7], 2), [7, 5]);
+        assert_eq!(of(&[3, 3, 2, 2, 2], 2), [3, 2, 2]);
+        assert_eq!(of(&[1; 7], 3), [1; 3]);
+        assert!(of(&[], 3).is_empty());
+        let many: Vec<u32> = (1..=200).collect();
+        let of_many = of(&many, 100);
+        assert_eq!(of_many.iter().sum::<u32>(), 201);
     }
 }

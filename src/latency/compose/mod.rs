@@ -13,9 +13,9 @@
 //! overhead.
 
 mod attention;
-mod lone;
 mod operators;
 mod overhead;
+mod prompts;
 mod stage;
 
 pub use operators::Operator;
@@ -76,11 +76,11 @@ impl<K: Kernels> Composed<K> {
         formats: Formats,
         overhead: Overhead,
     ) -> Result<Self, LatencyError> {
-        check(model, parallelism)?;
+        model.check_parallelism(parallelism)?;
         let operators = Operators::new(model.clone(), kernels, parallelism, formats);
-        let stages = (0..parallelism.pp)
-            .map(|index| StageCost::new(&operators, index))
-            .collect::<Vec<_>>();
+        let stages: Vec<StageCost> = (0..parallelism.pp)
+            .map(|index| StageCost::new(index, parallelism.dp > 1))
+            .collect();
         let curves = stages
             .iter()
             .map(|_| (0..=CURVES).map(|_| OnceLock::new()).collect())
@@ -96,8 +96,10 @@ impl<K: Kernels> Composed<K> {
     /// The kernels of one step on one stage with their times, engine overhead included as an operator of its own.
     #[must_use]
     pub fn operators(&self, shape: &StepShape<'_>, stage: Stage) -> Vec<Operator> {
-        let mut all = self.operators.token_part(tokens(shape), stage.index);
-        all.extend(self.operators.ends(tokens(shape), stage.index));
+        let (tokens, on_rank) = self.tokens(shape);
+        let mut all = self.operators.token_part(on_rank, stage.index);
+        all.extend(self.operators.experts_part(tokens, stage.index));
+        all.extend(self.operators.ends(on_rank, stage.index));
         all.extend(self.operators.head(rows(shape), stage.index));
         all.extend(self.operators.prefill(shape.chunks, stage.index));
         if shape.decodes > 0 {
@@ -109,7 +111,7 @@ impl<K: Kernels> Composed<K> {
         let sequences = shape.decodes as usize + shape.chunks.len();
         all.push(Operator::cpu(self.overhead.seconds(
             stage,
-            tokens(shape),
+            tokens,
             sequences as u64,
         )));
         all
@@ -118,8 +120,13 @@ impl<K: Kernels> Composed<K> {
     /// Time of a decode-only step of `batch` sequences without attention.
     fn decode_base(&self, batch: u32, stage: Stage) -> Fine {
         let n = u64::from(batch);
+        let tokens = self.tokens(&StepShape {
+            chunks: &[],
+            decodes: batch,
+            context: 0,
+        });
         Fine::from_secs_f64(
-            self.stages[stage.index as usize].seconds(&self.operators, n, n)
+            self.stages[stage.index as usize].seconds(&self.operators, tokens, n)
                 + self.overhead.seconds(stage, n, n),
         )
     }
@@ -139,14 +146,19 @@ impl<K: Kernels> Composed<K> {
         }
     }
 
+    /// Prompt tokens and decoding sequences of a step, and those of them on the fullest attention data-parallel rank.
+    fn tokens(&self, shape: &StepShape<'_>) -> (u64, u64) {
+        let tokens = shape.prefill_tokens() + u64::from(shape.decodes);
+        if self.operators.p.dp == 1 {
+            return (tokens, tokens);
+        }
+        let on_rank = self.operators.rank_tokens(shape.chunks, shape.decodes);
+        (tokens, on_rank)
+    }
+
     fn attention(&self, batch: u32, context: u64, stage: Stage) -> Fine {
         self.with_attention(batch, stage, |curve| curve.at(context))
     }
-}
-
-/// Prompt tokens and decoding sequences of a step.
-fn tokens(shape: &StepShape<'_>) -> u64 {
-    shape.prefill_tokens() + u64::from(shape.decodes)
 }
 
 /// Rows of the LM head: every decoding sequence and every finished prompt.
@@ -174,26 +186,6 @@ fn interpolant(knots: &[u64], at: impl Fn(u64) -> Fine) -> DecodeCurve {
     DecodeCurve::from_segments(pieces)
 }
 
-/// Checks that the degrees fit the model and each other.
-fn check(model: &ModelSpec, p: Parallelism) -> Result<(), LatencyError> {
-    model.check_parallelism(p)?;
-    let experts = model.moe.map_or(0, |m| m.experts);
-    if p.dp == 0 || (p.dp > 1 && experts == 0) {
-        return Err(LatencyError::DenseDp { dp: p.dp });
-    }
-    let ranks = p.tp * p.dp;
-    let possible = p.ep == 1 || (experts > 0 && p.ep == ranks && experts.is_multiple_of(p.ep));
-    if !possible {
-        return Err(LatencyError::BadEp {
-            ep: p.ep,
-            ranks,
-            experts,
-            allowed: "1, or tp × dp where it divides the experts".to_owned(),
-        });
-    }
-    Ok(())
-}
-
 impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {
     fn step_time(&self, shape: &StepShape<'_>, stage: Stage) -> SimDuration {
         debug_assert_eq!(stage.of as usize, self.stages.len(), "pp of the model");
@@ -206,10 +198,10 @@ impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {
             let base = self.decode_base(shape.decodes, stage);
             return Fine(base.0.saturating_add(attention.0)).ceil();
         }
-        let (tokens, rows) = (tokens(shape), rows(shape));
+        let (tokens, rows) = (self.tokens(shape), rows(shape));
         let sequences = u64::from(shape.decodes) + shape.chunks.len() as u64;
         let seconds = self.stages[stage.index as usize].seconds(&self.operators, tokens, rows)
-            + self.overhead.seconds(stage, tokens, sequences)
+            + self.overhead.seconds(stage, tokens.0, sequences)
             + self.operators.prefill_seconds(shape.chunks, stage.index);
         Fine(Fine::from_secs_f64(seconds).0.saturating_add(attention.0)).ceil()
     }

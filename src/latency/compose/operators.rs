@@ -1,10 +1,11 @@
 //! The list of kernels of a step: one place for their order, shapes and counts.
 
+use super::super::Chunk;
 use super::super::kernels::{
     Collective, CollectiveKind, Dispatch, Experts, Gemm, HeadLayout, Kernels, LatentLayout, Timed,
 };
 use super::Formats;
-use super::lone::LonePrompts;
+use super::prompts::Prompts;
 use crate::model::{
     Attention, Ffn, GroupedAttention, LatentAttention, ModelSpec, Moe, Parallelism, WeightDtype,
 };
@@ -81,8 +82,8 @@ pub(super) struct Operators<K> {
     pub(super) p: Parallelism,
     pub(super) formats: Formats,
     pub(super) layers: Vec<LayerCounts>,
-    /// Lone prompts of the full layout (or the latent one) and of the windowed one.
-    pub(super) lone: [Option<LonePrompts>; 2],
+    /// Prompts in layers of the full layout (or the latent one) and in those of the windowed one.
+    pub(super) prompts: [Option<Prompts>; 2],
 }
 
 impl<K: Kernels> Operators<K> {
@@ -94,15 +95,23 @@ impl<K: Kernels> Operators<K> {
             p,
             formats,
             layers,
-            lone: [None, None],
+            prompts: [None, None],
         };
-        operators.tabulate_lone();
+        operators.tabulate_prompts();
         operators
     }
 
-    /// Tokens on one of the attention data-parallel ranks.
-    fn rank_tokens(&self, m: u64) -> u64 {
-        m.div_ceil(u64::from(self.p.dp))
+    /// Sequences on one of the attention data-parallel ranks.
+    fn rank_rows(&self, rows: u64) -> u64 {
+        rows.div_ceil(u64::from(self.p.dp))
+    }
+
+    /// Tokens on the fullest of those ranks.
+    pub(super) fn rank_tokens(&self, chunks: &[Chunk], decodes: u32) -> u64 {
+        let prompts = self.on_rank(chunks, |chunks| {
+            chunks.iter().map(|chunk| u64::from(chunk.new)).sum::<u64>()
+        });
+        prompts + self.rank_rows(u64::from(decodes))
     }
 
     fn gemm(&self, name: &'static str, count: f64, m: u64, n: u64, k: u64) -> Operator {
@@ -162,14 +171,41 @@ impl<K: Kernels> Operators<K> {
         }
     }
 
-    /// Linears, collectives and elementwise kernels of the layers of stage `index` for a step of `m` tokens.
-    pub(super) fn token_part(&self, m: u64, index: u32) -> Vec<Operator> {
-        if m == 0 {
+    /// Routed experts of the layers of stage `index` for a step of `m` tokens on all ranks.
+    pub(super) fn experts_part(&self, m: u64, index: u32) -> Option<Operator> {
+        let count = self.layers[index as usize].moe;
+        let moe = self.model.moe.filter(|_| m > 0 && count > 0.0)?;
+        let experts = Experts {
+            format: self.formats.weights,
+            tokens: m,
+            hidden: self.model.hidden,
+            size: moe.size,
+            top_k: moe.top_k,
+            experts: moe.experts,
+            tp: if self.p.ep > 1 {
+                1
+            } else {
+                self.p.tp * self.p.dp
+            },
+            ep: self.p.ep,
+        };
+        Some(Operator {
+            name: "experts",
+            count,
+            each: self.kernels.experts(&experts),
+            flops: experts.flops(),
+            bytes: experts.bytes(),
+        })
+    }
+
+    /// Linears, collectives and elementwise kernels of the layers of stage `index` for a step with `rank_m` tokens on the
+    /// fullest attention data-parallel rank; all but the routed experts.
+    pub(super) fn token_part(&self, rank_m: u64, index: u32) -> Vec<Operator> {
+        if rank_m == 0 {
             return Vec::new();
         }
         let c = self.layers[index as usize];
         let all = c.dense + c.moe;
-        let rank_m = self.rank_tokens(m);
         let mut ops = match &self.model.attention {
             Attention::Grouped(a) => self.grouped_linears(a, all, rank_m),
             Attention::Latent(a) => self.latent_linears(a, all, rank_m),
@@ -202,7 +238,7 @@ impl<K: Kernels> Operators<K> {
         if let Some(moe) = self.model.moe
             && c.moe > 0.0
         {
-            ops.extend(self.moe_block(moe, c.moe, m));
+            ops.extend(self.moe_block(moe, c.moe, rank_m));
         }
         ops
     }
@@ -279,8 +315,8 @@ impl<K: Kernels> Operators<K> {
         ]
     }
 
-    fn moe_block(&self, moe: Moe, count: f64, m: u64) -> Vec<Operator> {
-        let rank_m = self.rank_tokens(m);
+    /// What surrounds the routed experts.
+    fn moe_block(&self, moe: Moe, count: f64, rank_m: u64) -> Vec<Operator> {
         let hidden = u64::from(self.model.hidden);
         let mut ops = vec![self.gemm_in(
             WeightDtype::Bf16,
@@ -291,16 +327,6 @@ impl<K: Kernels> Operators<K> {
             hidden,
         )];
         let ranks = self.p.tp * self.p.dp;
-        let experts = Experts {
-            format: self.formats.weights,
-            tokens: m,
-            hidden: self.model.hidden,
-            size: moe.size,
-            top_k: moe.top_k,
-            experts: moe.experts,
-            tp: if self.p.ep > 1 { 1 } else { ranks },
-            ep: self.p.ep,
-        };
         if !self.moe_reduces() {
             // Every rank sends its share of the tokens to the ranks of their experts and gets the results back.
             let dispatch = Dispatch {
@@ -317,13 +343,6 @@ impl<K: Kernels> Operators<K> {
                 bytes: dispatch.bytes(),
             });
         }
-        ops.push(Operator {
-            name: "experts",
-            count,
-            each: self.kernels.experts(&experts),
-            flops: experts.flops(),
-            bytes: experts.bytes(),
-        });
         if moe.shared_size > 0 {
             let shared = Ffn {
                 size: moe.shared_size,
@@ -340,12 +359,12 @@ impl<K: Kernels> Operators<K> {
     }
 
     /// Embedding on the first stage and the way of the activations to the next stage on all but the last.
-    pub(super) fn ends(&self, m: u64, index: u32) -> Vec<Operator> {
+    pub(super) fn ends(&self, rank_m: u64, index: u32) -> Vec<Operator> {
         let mut ops = Vec::new();
-        if m == 0 {
+        if rank_m == 0 {
             return ops;
         }
-        let bytes = self.rank_tokens(m) as f64 * f64::from(self.model.hidden) * ACTIVATION;
+        let bytes = rank_m as f64 * f64::from(self.model.hidden) * ACTIVATION;
         if index == 0 {
             ops.push(self.elementwise("embedding", 1.0, 2.0 * bytes));
         }
@@ -362,7 +381,7 @@ impl<K: Kernels> Operators<K> {
             return Vec::new();
         }
         let columns = u64::from(self.model.vocab).div_ceil(u64::from(self.p.tp));
-        let rows = self.rank_tokens(rows);
+        let rows = self.rank_rows(rows);
         let hidden = u64::from(self.model.hidden);
         let mut ops = vec![self.gemm_in(WeightDtype::Bf16, "lm head", 1.0, rows, columns, hidden)];
         if self.p.tp > 1 {

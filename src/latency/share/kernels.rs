@@ -92,6 +92,28 @@ impl Kernels for SharedKernels {
         self.slow(self.whole.elementwise(bytes), Unit::Memory, 0.0, bytes)
     }
 
+    fn prompts(&self, layout: &HeadLayout, number: f64, length: f64) -> Option<Timed> {
+        self.whole.prompts(layout, number, length)
+    }
+
+    fn latent_prompts(&self, layout: &LatentLayout, number: f64, length: f64) -> Option<Timed> {
+        self.whole.latent_prompts(layout, number, length)
+    }
+
+    fn prompts_slowed(&self, layout: &HeadLayout, chunks: &[Chunk], seconds: f64) -> f64 {
+        let flops = chunks.iter().map(|&c| layout.prefill_flops(c)).sum();
+        let whole = Timed::unmeasured(self.whole.prompts_slowed(layout, chunks, seconds));
+        self.slow(whole, Unit::Attention, flops, layout.prefill_bytes(chunks))
+            .seconds
+    }
+
+    fn latent_prompts_slowed(&self, layout: &LatentLayout, chunks: &[Chunk], seconds: f64) -> f64 {
+        let flops = chunks.iter().map(|&c| layout.prefill_flops(c)).sum();
+        let whole = Timed::unmeasured(self.whole.latent_prompts_slowed(layout, chunks, seconds));
+        self.slow(whole, Unit::Attention, flops, layout.prefill_bytes(chunks))
+            .seconds
+    }
+
     fn context_knots(&self) -> &[u32] {
         self.whole.context_knots()
     }

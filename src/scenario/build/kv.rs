@@ -8,7 +8,7 @@ use crate::latency::calibrated;
 use crate::scenario::schema::{self, Pool, System, Tuning};
 
 use super::Builder;
-use super::pool::PoolContext;
+use super::pool::{PoolContext, gpus_of_a_rank};
 
 const NO_CACHE: &str = "keeps what a prefix cache drops, but there is none here; write `prefix_cache: true`, or remove it";
 
@@ -43,7 +43,7 @@ impl Builder<'_> {
             schema::Preemption::Swap => Preemption::Swap {
                 bytes_per_sec: tuning.swap_bandwidth.map_or_else(
                     || {
-                        let links = pool.tp.unwrap_or(1) * pool.pp.unwrap_or(1);
+                        let links = gpus_of_a_rank(pool);
                         host_bandwidth(pool).unwrap_or(gpu.pcie_bandwidth) * f64::from(links)
                     },
                     |bandwidth| bandwidth.0,
@@ -88,7 +88,7 @@ impl Builder<'_> {
             "is of no use with `kv_blocks: unlimited`, from which nothing is ever dropped; remove one of them".to_owned()
         });
         let bandwidth = keys.bandwidth.map_or_else(
-            || gpu.pcie_bandwidth * f64::from(pool.tp.unwrap_or(1) * pool.pp.unwrap_or(1)),
+            || gpu.pcie_bandwidth * f64::from(gpus_of_a_rank(pool)),
             |bandwidth| bandwidth.0,
         );
         self.require(bandwidth > 0.0, &format!("{path}.bandwidth"), || {

@@ -1,15 +1,16 @@
 //! The network that transfers share.
 
-use crate::cluster::Sharing;
+use crate::cluster::{Sharing, TransferMode};
 use crate::hardware::{Link, LinkKind};
 use crate::net::Topology;
 use crate::scenario::defaults;
 use crate::scenario::schema::{Contention, Node, Pool, System, Transfer, WordOr};
 
 use super::Builder;
+use super::pool::{degrees, gpus};
 use super::staging::Staged;
 use super::topology::{Placed, topology};
-use super::transfer::{Rates, gpu, gpus};
+use super::transfer::{Rates, gpu, mode};
 
 impl Builder<'_> {
     /// The network that transfers share; `Some(None)` for none.
@@ -33,7 +34,8 @@ impl Builder<'_> {
             }
             return Some(None);
         }
-        let in_flight = transfer.in_flight.unwrap_or(1);
+        let ranks = posting_ranks(transfer, system);
+        let in_flight = transfer.in_flight.unwrap_or(ranks);
         self.require(in_flight > 0, &format!("{key}.in_flight"), || {
             "is 0, so that nothing would ever travel; expected a whole number of at least 1"
                 .to_owned()
@@ -57,18 +59,17 @@ impl Builder<'_> {
         ];
         let node = transfer.node.as_ref();
         self.check_node(key, node);
-        let inside = node.is_some_and(|node| node.inside.is_some());
-        let apart = prefill.group != decode.group;
-        self.require(!(inside && apart), &format!("{key}.node.inside"), || {
-            "is of no effect: prefill and decode are on different groups of nodes, so that nothing travels inside a node; remove it, or put \
-             both on one `group`"
-                .to_owned()
-        });
+        self.check_inside(key, node, prefill, decode);
         let per_node = node.map_or(1, |node| node.gpus.max(1));
         let shared = node.and_then(|node| node.bandwidth).map(|rate| rate.0);
-        let most = transfer
-            .most_per_transfer
-            .map_or(f64::INFINITY, |rate| rate.0);
+        let most = transfer.most_per_transfer.map_or(
+            if ranks > 1 {
+                rates.alone
+            } else {
+                f64::INFINITY
+            },
+            |rate| rate.0,
+        );
         self.require(most > 0.0, &format!("{key}.most_per_transfer"), || {
             "is zero, so that nothing would ever arrive; write a bandwidth such as `100 Gbps`"
                 .to_owned()
@@ -80,6 +81,16 @@ impl Builder<'_> {
             },
             in_flight,
         }))
+    }
+
+    fn check_inside(&mut self, key: &str, node: Option<&Node>, prefill: &Pool, decode: &Pool) {
+        let inside = node.is_some_and(|node| node.inside.is_some());
+        let apart = prefill.group != decode.group;
+        self.require(!(inside && apart), &format!("{key}.node.inside"), || {
+            "is of no effect: prefill and decode are on different groups of nodes, so that nothing travels inside a node; remove it, or put \
+             both on one `group`"
+                .to_owned()
+        });
     }
 
     fn check_node(&mut self, key: &str, node: Option<&Node>) {
@@ -156,4 +167,13 @@ impl Builder<'_> {
             )
         });
     }
+}
+
+/// Attention data-parallel ranks of an instance that posts transfers.
+fn posting_ranks(transfer: &Transfer, system: &System) -> u32 {
+    let poster = match mode(transfer) {
+        TransferMode::Push => &system.prefill,
+        TransferMode::Pull => &system.decode,
+    };
+    poster.as_ref().map_or(1, |pool| degrees(pool).dp)
 }

@@ -20,6 +20,8 @@ const MAX_ACTIVATION_TOKENS: u32 = 16384;
 /// More instances or GPUs than this in a key is a slip of the keyboard; products stay within `u32`.
 const MAX_INSTANCES: u32 = 100_000;
 const MAX_DEGREE: u32 = 128;
+const MAX_RANKS: u32 = 1024;
+const MAX_GPUS: u32 = 16_384;
 
 /// What the pools of a system share.
 pub(super) struct PoolContext<'s> {
@@ -50,21 +52,51 @@ impl Builder<'_> {
             .ok()
     }
 
-    /// TP and PP of a pool, its counts checked.
-    fn degrees(&mut self, path: &str, pool: &Pool) -> (u32, u32) {
-        let (tp, pp) = (pool.tp.unwrap_or(1), pool.pp.unwrap_or(1));
+    /// How a pool cuts its model, its counts checked; `None` when it cannot.
+    fn degrees(&mut self, path: &str, pool: &Pool, model: &ModelSpec) -> Option<Parallelism> {
+        let cut = degrees(pool);
+        let mut possible = true;
         for (key, value, most) in [
             ("instances", pool.instances, MAX_INSTANCES),
-            ("tp", tp, MAX_DEGREE),
-            ("pp", pp, MAX_DEGREE),
+            ("tp", cut.tp, MAX_DEGREE),
+            ("pp", cut.pp, MAX_DEGREE),
+            ("dp", cut.dp, MAX_RANKS),
+            ("ep", cut.ep, MAX_RANKS),
         ] {
-            self.require(
-                (1..=most).contains(&value),
-                &format!("{path}.{key}"),
-                || format!("is {value}, expected 1 to {most}"),
+            let key_path = format!("{path}.{key}");
+            let good = self.require((1..=most).contains(&value), &key_path, || {
+                format!("is {value}, expected 1 to {most}")
+            });
+            // A wrong number of instances says nothing about the cut.
+            possible &= good || key == "instances";
+        }
+        let possible = possible && self.require(gpus(pool) <= MAX_GPUS, path, || {
+            format!(
+                "needs {} GPUs per instance (tp {} × pp {} × dp {}), expected at most {MAX_GPUS}",
+                gpus(pool),
+                cut.tp,
+                cut.pp,
+                cut.dp
+            )
+        });
+        if !possible {
+            return None;
+        }
+        if let Err(error) = model.check_parallelism(cut) {
+            self.wrong(path, error.to_string());
+            return None;
+        }
+        if cut.dp > 1 {
+            self.fact(
+                path,
+                format!(
+                    "{} ranks attend to sequences of their own; batches, KV memory and prefix cache are taken as even over them, prompts go to \
+                     the rank with the fewest tokens; step limits are the instance's",
+                    cut.dp
+                ),
             );
         }
-        (tp, pp)
+        Some(cut)
     }
 
     /// Builds one pool; `None` when it cannot be.
@@ -78,18 +110,14 @@ impl Builder<'_> {
         gpu: GpuSpec,
     ) -> Option<PoolSpec> {
         let path = format!("{}.{key}", context.path);
-        let (tp, pp) = self.degrees(&path, pool);
-        let parallelism = Parallelism::new(tp, pp);
-        let cut = context.model.check_parallelism(parallelism);
-        if let (Err(error), true) = (&cut, tp > 0 && pp > 0) {
-            self.wrong(&path, error.to_string());
-        }
+        let cut = self.degrees(&path, pool, context.model);
         self.check_streams(context, &path, pool);
         let tuning = pool.tuning().or(context.tuning);
         let batch = batch_rule(context.system, pool, role);
         let chunked = is_chunked(context.system, pool, role);
         let limits = self.limits(context, &path, pool, &tuning, chunked);
-        cut.ok()?;
+        let parallelism = cut?;
+        let Parallelism { tp, pp, ep, dp } = parallelism;
         let machine = Machine {
             gpu: &gpu,
             parallelism,
@@ -123,6 +151,8 @@ impl Builder<'_> {
             bill,
             tp,
             pp,
+            dp,
+            ep,
             latency,
             multiplex,
             batch,
@@ -291,7 +321,7 @@ impl Builder<'_> {
                     activation_bytes: activation_estimate(
                         context.model,
                         parallelism.tp,
-                        step_tokens,
+                        step_tokens.div_ceil(parallelism.dp),
                     ),
                     weights: formats.weights,
                     kv: formats.kv,
@@ -320,6 +350,27 @@ pub(super) fn is_chunked(system: &System, pool: &Pool, role: Role) -> bool {
         batch_rule(system, pool, role),
         BatchRule::DecodeFirst | BatchRule::SharedSm { chunks: true }
     )
+}
+
+/// How a pool says it cuts its model, possible or not.
+pub(super) fn degrees(pool: &Pool) -> Parallelism {
+    Parallelism {
+        tp: pool.tp.unwrap_or(1),
+        pp: pool.pp.unwrap_or(1),
+        ep: pool.ep.unwrap_or(1),
+        dp: pool.dp.unwrap_or(1),
+    }
+}
+
+/// GPUs of an instance.
+pub(super) fn gpus(pool: &Pool) -> u32 {
+    gpus_of_a_rank(pool).saturating_mul(degrees(pool).dp)
+}
+
+/// GPUs that hold the KV cache of one sequence.
+pub(super) fn gpus_of_a_rank(pool: &Pool) -> u32 {
+    let cut = degrees(pool);
+    cut.tp.saturating_mul(cut.pp)
 }
 
 /// How the steps of a pool are formed: as it says itself, else as the policy has it.

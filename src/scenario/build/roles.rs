@@ -196,6 +196,7 @@ impl Builder<'_> {
         let differ = [
             ("tp", prefill.tp, decode.tp),
             ("pp", prefill.pp, decode.pp),
+            ("dp", prefill.dp, decode.dp),
             (
                 "block_tokens",
                 prefill.kv.block_tokens,

@@ -4,7 +4,8 @@ use crate::cluster::Staging;
 use crate::scenario::schema::{Copying, HostRate, Pool, System, Transfer, WordOr};
 
 use super::Builder;
-use super::transfer::{gpu, gpus};
+use super::pool::gpus_of_a_rank;
+use super::transfer::gpu;
 
 /// How transfers are staged, with the rates of a prefill instance's copies out and of a decode instance's copies in.
 pub(super) enum Staged {
@@ -70,7 +71,7 @@ impl Builder<'_> {
         }
         let of = |pool: &Pool| match rate {
             HostRate::At(rate) => Some(rate.0),
-            HostRate::Pcie => Some(gpu(pool)?.pcie_bandwidth * f64::from(gpus(pool))),
+            HostRate::Pcie => Some(gpu(pool)?.pcie_bandwidth * f64::from(gpus_of_a_rank(pool))),
         };
         let (out, into) = (of(system.prefill.as_ref()?)?, of(system.decode.as_ref()?)?);
         Some(match copy {

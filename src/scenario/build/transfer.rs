@@ -7,16 +7,18 @@ use crate::scenario::schema::{self, Pool, System, Transfer, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
+use super::pool::{gpus, gpus_of_a_rank};
 use super::staging::Staged;
 
 /// No time at all: the hand-off of systems without one, and of `link: none`.
 const INSTANT: TransferSpec = TransferSpec::link(SimDuration::ZERO, f64::INFINITY);
 
-/// What a link gives each instance: its fixed time and its rate out of prefill and into decode instances.
+/// What a link gives each instance: its fixed time, its rate out of prefill and into decode instances, and that of one transfer alone.
 pub(super) struct Rates {
     pub(super) base: SimDuration,
     pub(super) out: f64,
     pub(super) into: f64,
+    pub(super) alone: f64,
 }
 
 impl Builder<'_> {
@@ -50,7 +52,7 @@ impl Builder<'_> {
         let sharing = self.sharing(&key, transfer, system, rates.as_ref(), staged.as_ref());
         let (rates, model, staged) = (rates?, model?, staged?);
         let per_block = transfer.descriptor_time.map_or(0, |span| span.0.as_ps());
-        let mut bytes_per_sec = rates.out.min(rates.into);
+        let mut bytes_per_sec = rates.alone;
         if let Staged::Pipelined { out, into } = staged {
             bytes_per_sec = bytes_per_sec.min(out).min(into);
         }
@@ -73,6 +75,7 @@ impl Builder<'_> {
                 base: SimDuration::ZERO,
                 out: f64::INFINITY,
                 into: f64::INFINITY,
+                alone: f64::INFINITY,
             }),
             WordOr::Word(word) => self.named_link(key, word, system),
             WordOr::Map(speed) => {
@@ -85,13 +88,14 @@ impl Builder<'_> {
                     base: speed.latency.map_or(SimDuration::ZERO, |span| span.0),
                     out: rate,
                     into: rate,
+                    alone: rate,
                 })
             }
         }
     }
 
     /// A data-sheet link between the two pools' GPUs. Each GPU of an instance has its own, so an instance sends at
-    /// the rate of as many links as both ends have.
+    /// the rate of as many links as both ends have; one transfer at that of the GPUs which hold its KV cache.
     fn named_link(&mut self, path: &str, word: &str, system: &System) -> Option<Rates> {
         let kind = match LinkKind::from_name(word) {
             Ok(kind) => kind,
@@ -111,11 +115,13 @@ impl Builder<'_> {
         };
         let link = between(&from, &to)?;
         let (out, into) = (between(&from, &from)?, between(&to, &to)?);
+        let rate = |link: Link, gpus: u32| link.bytes_per_sec * f64::from(gpus);
         Some(Rates {
             base: SimDuration::from_secs_f64(link.base_seconds)
                 .expect("base times of links are a few microseconds"),
-            out: out.bytes_per_sec * f64::from(gpus(prefill)),
-            into: into.bytes_per_sec * f64::from(gpus(decode)),
+            out: rate(out, gpus(prefill)),
+            into: rate(into, gpus(decode)),
+            alone: rate(out, gpus_of_a_rank(prefill)).min(rate(into, gpus_of_a_rank(decode))),
         })
     }
 
@@ -164,11 +170,6 @@ pub(super) fn mode(transfer: &Transfer) -> TransferMode {
 /// The GPU of a pool; unknown ones are reported with the pool.
 pub(super) fn gpu(pool: &Pool) -> Option<GpuSpec> {
     hardware::gpu(&pool.gpu).ok()
-}
-
-/// GPUs of an instance.
-pub(super) fn gpus(pool: &Pool) -> u32 {
-    pool.tp.unwrap_or(1).saturating_mul(pool.pp.unwrap_or(1))
 }
 
 /// Descriptors that each rank of the instance which posts a transfer posts for a KV block: one for keys and one for values (one for

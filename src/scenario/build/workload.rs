@@ -328,7 +328,7 @@ impl Builder<'_> {
                     let blocks = pool.kv.block_tokens;
                     self.wrong(&format!("systems.{}.block_tokens", system.name), format!("is {blocks}, but the trace names prompt blocks of {tokens} tokens: the prefix cache needs a divisor of {tokens}, or set `prefix_cache: false`"));
                 }
-                let Some(blocks) = pool.kv.blocks else {
+                let Some(blocks) = pool.blocks_of_a_rank() else {
                     continue;
                 };
                 // Where roles change, a request may stay where its prompt was computed.
@@ -345,9 +345,10 @@ impl Builder<'_> {
                     .count();
                 let longest = sample.iter().map(needs).max().unwrap_or(0);
                 let bytes = pool.kv.bytes_per_token * u64::from(pool.kv.block_tokens);
+                let holder = if pool.dp > 1 { "a rank" } else { "an instance" };
                 let gib = |blocks: u64| (blocks * bytes) as f64 / f64::from(1 << 30);
                 let what = format!(
-                    "an instance of pool `{}` of `{}` has {blocks} KV blocks of {} tokens ({:.2} GiB), the longest request needs {longest} ({:.2} GiB)",
+                    "{holder} of pool `{}` of `{}` has {blocks} KV blocks of {} tokens ({:.2} GiB), the longest request needs {longest} ({:.2} GiB)",
                     pool.name,
                     system.name,
                     pool.kv.block_tokens,

@@ -194,6 +194,10 @@ tuned! {
         pub tp: Option<u32>,
         /// Pipeline-parallel degree.
         pub pp: Option<u32>,
+        /// Attention data-parallel degree.
+        pub dp: Option<u32>,
+        /// Expert-parallel degree.
+        pub ep: Option<u32>,
         /// The group of nodes it stands on, if not with the others.
         pub group: Option<String>,
         /// How its steps are formed, if not as the policy has it.
