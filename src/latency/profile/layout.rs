@@ -50,7 +50,8 @@ pub(super) const DECODE_UNITS: &[AxisShape] = &[
         true,
     ),
     axis("kv_heads_per_sequence", &[1.0, 8.0], 1e-2, false),
-    axis("group", &[1.0, 4.0, 16.0], 1e-2, false),
+    // Kernels take up to 8 or 16 heads at a time: beyond a multiple they take another turn.
+    axis("group", &[1.0, 4.0, 8.0, 16.0, 20.0], 1e-2, false),
 ];
 
 /// Experts by what bounds them: the weights of those touched, and how many rows each of those gets.
