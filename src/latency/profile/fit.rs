@@ -190,13 +190,15 @@ impl Plan<'_> {
                 (s.seconds - routing).max(0.1 * s.seconds).ln()
             })
             .collect();
+        let mut rules = self.layout.rules();
         if let Some(guide) = Guide::of(self.kind, used, self.other, gpu) {
             let expected = node_points(&grid, self.layout)
                 .map(|point| guide.ln_seconds(self.kind, &point, gpu))
                 .collect();
             grid.set_values(expected);
+            rules = guide.smoothed(rules);
         }
-        solver::fit(&mut grid, &points, &targets, &self.layout.rules());
+        solver::fit(&mut grid, &points, &targets, &rules);
         raise_to_roofline(&mut grid, self.kind, self.layout, gpu);
         grid
     }

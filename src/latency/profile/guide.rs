@@ -8,6 +8,7 @@ use super::check::predict;
 use super::samples::Sample;
 use super::section::Surface;
 use super::shapes::SurfaceKind;
+use super::solver::AxisRule;
 use crate::hardware::GpuSpec;
 
 /// Elements of a head that most kernels were timed with.
@@ -62,6 +63,21 @@ impl<'a> Guide<'a> {
             }
             Self::Line(line) => line.seconds(point[0]).ln(),
         }
+    }
+}
+
+/// The ratio of two surfaces bends less than either.
+const RATIO_SMOOTH: f64 = 1e-2;
+
+impl Guide<'_> {
+    /// The rules for a surface that follows this guide.
+    pub(super) fn smoothed(&self, mut rules: Vec<AxisRule>) -> Vec<AxisRule> {
+        if let Self::Surface(_) = self {
+            for rule in &mut rules {
+                rule.smooth = rule.smooth.max(RATIO_SMOOTH);
+            }
+        }
+        rules
     }
 }
 

@@ -319,6 +319,7 @@ impl SurfaceKind {
         const MIXTURES: &[Layout] = &[
             Layout::plain(EXPERTS),
             Layout::new(layout::EXPERTS_TOUCHED, Place::ExpertsTouched),
+            Layout::new(layout::EXPERTS_TOUCHED_NARROW, Place::ExpertsTouched),
         ];
         const COLLECTIVES: &[Layout] = &[Layout::plain(COLLECTIVE)];
         const ELEMENTWISES: &[Layout] = &[Layout::plain(ELEMENTWISE)];
