@@ -234,8 +234,8 @@ fn cut(curves: &mut [(String, Points)], behind: &mut [Points]) {
     }
 }
 
-/// One line for bounds that are all the same rate: dashes drawn over each other look like a solid line.
-fn merged(behind: Vec<Points>) -> Vec<Points> {
+/// One line over the curves for bounds that are all the same rate: dashes drawn over each other look like a solid line.
+fn merged(behind: Vec<Points>, curves: &[(String, Points)]) -> Vec<Points> {
     let all = || behind.iter().flatten();
     let Some(&(_, rate)) = all().next() else {
         return behind;
@@ -243,8 +243,9 @@ fn merged(behind: Vec<Points>) -> Vec<Points> {
     if all().any(|p| (p.1 / rate - 1.0).abs() > 0.01) {
         return behind;
     }
-    let left = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
-    let right = all().map(|p| p.0).fold(0.0, f64::max);
+    let drawn = || curves.iter().flat_map(|(_, points)| points).map(|p| p.0);
+    let left = drawn().fold(f64::INFINITY, f64::min);
+    let right = drawn().fold(0.0, f64::max);
     vec![vec![(left, rate), (right, rate)]]
 }
 
@@ -308,6 +309,7 @@ fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -
         ""
     };
     let from = file.provenance.name();
+    let behind = merged(behind, &curves);
     Curves {
         title: figure.title.clone(),
         subtitle: format!(
@@ -318,7 +320,7 @@ fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -
         y_name: figure.y_name.to_owned(),
         curves,
         across: Vec::new(),
-        behind: merged(behind),
+        behind,
         decades: true,
     }
 }
