@@ -141,10 +141,13 @@ fn figure(surface: &Surface, kind: &str, variant: &str) -> Option<Figure> {
             flops(title, 1, "tokens of the prompt", curves.to_vec())
         }
         SurfaceKind::Experts(_) => {
-            let point = |e| vec![1.0, e, middle(2), middle(3), 1.0, 1.0, 1.0];
+            // Near those of most models, whatever knots the surface has.
+            let (hidden, inner) = (nearest(surface, 2, 4096.0), nearest(surface, 3, 1536.0));
+            let point = |e| vec![1.0, e, hidden, inner, 1.0, 1.0, 1.0];
             let curves = [8.0, 64.0, 128.0].map(|e| (format!("{e} experts"), point(e)));
             let x_name = "token visits to the rank's experts";
-            flops(title, 0, x_name, curves.to_vec())
+            let title = format!("{title}, experts of {hidden} × {inner}");
+            flops(&title, 0, x_name, curves.to_vec())
         }
         SurfaceKind::DecodeAttention(..) => reads(title, |b| vec![b, 1.0, 8.0, middle(3)]),
         SurfaceKind::LatentDecode(_) => reads(title, |b| vec![b, 1.0, 16.0]),
@@ -186,6 +189,15 @@ fn middle(surface: &Surface, axis: usize) -> f64 {
     knots[(knots.len() - 1) / 2]
 }
 
+/// The knot of an axis that is nearest to `value`.
+fn nearest(surface: &Surface, axis: usize, value: f64) -> f64 {
+    let far = |knot: &f64| (knot / value).ln().abs();
+    let knots = surface.grid.axes()[axis].knots.iter().copied();
+    knots
+        .min_by(|a, b| far(a).total_cmp(&far(b)))
+        .unwrap_or(value)
+}
+
 /// Points of a bound between two neighbouring knots. The surface itself is a straight line between them.
 const BETWEEN: u32 = 8;
 
@@ -220,6 +232,21 @@ fn cut(curves: &mut [(String, Points)], behind: &mut [Points]) {
     for points in behind {
         points.retain(|p| p.0 >= left);
     }
+}
+
+/// One line over the curves for bounds that are all the same rate: dashes drawn over each other look like a solid line.
+fn merged(behind: Vec<Points>, curves: &[(String, Points)]) -> Vec<Points> {
+    let all = || behind.iter().flatten();
+    let Some(&(_, rate)) = all().next() else {
+        return behind;
+    };
+    if all().any(|p| (p.1 / rate - 1.0).abs() > 0.01) {
+        return behind;
+    }
+    let drawn = || curves.iter().flat_map(|(_, points)| points).map(|p| p.0);
+    let left = drawn().fold(f64::INFINITY, f64::min);
+    let right = drawn().fold(0.0, f64::max);
+    vec![vec![(left, rate), (right, rate)]]
 }
 
 /// Points of a drawn curve.
@@ -282,6 +309,7 @@ fn draw(figure: &Figure, surface: &Surface, file: &ProfileFile, gpu: &GpuSpec) -
         ""
     };
     let from = file.provenance.name();
+    let behind = merged(behind, &curves);
     Curves {
         title: figure.title.clone(),
         subtitle: format!(

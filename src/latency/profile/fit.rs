@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::check::{as_timed, errors, figures, predict};
 use super::coverage::Coverage;
 use super::grid::{Axis, Grid};
+use super::guide::{self, Guide};
 use super::layout::{Coordinates, Layout};
 use super::samples::Sample;
 use super::section::{Surface, SurfaceError, Surfaces};
@@ -49,7 +50,8 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
     let surfaces = jobs
         .into_par_iter()
         .map(|(kind, of_kind)| {
-            let plan = choose(kind, &of_kind, gpu);
+            let other = guiding_surface(kind, samples, gpu);
+            let plan = choose(kind, &of_kind, other.as_ref(), gpu);
             let mut surface = plan.fit(&of_kind, &of_kind, gpu);
             // All samples, whatever part of them a fold left out.
             surface.coverage = Some(Coverage::of(surface.layout, &surface.grid, &of_kind))
@@ -61,13 +63,23 @@ pub fn fit(samples: &[Sample], gpu: &GpuSpec, validate: bool) -> FitReport {
     FitReport { surfaces, too_few }
 }
 
+/// The surface of the kind that guides `kind`, fitted to all its samples, if there are enough.
+fn guiding_surface(kind: SurfaceKind, samples: &[Sample], gpu: &GpuSpec) -> Option<Surface> {
+    let other = guide::guiding(kind)?;
+    let of_other: Vec<&Sample> = samples.iter().filter(|s| s.kind == other).collect();
+    (of_other.len() >= other.fewest_samples())
+        .then(|| choose(other, &of_other, None, gpu).fit(&of_other, &of_other, gpu))
+}
+
 /// How often inputs may be moved for routing.
 const PASSES: &[f64] = &[0.0, 1.0, 2.0, 3.0, 4.0, 6.0];
 
 /// How a surface of a kind is fitted.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+struct Plan<'a> {
     kind: SurfaceKind,
+    /// The surface that guides this one.
+    other: Option<&'a Surface>,
     layout: &'static Layout,
     routing_passes: f64,
     /// Whether unaligned rows are timed by their host instead of the surface.
@@ -76,7 +88,12 @@ struct Plan {
 
 /// The plan with the smallest residuals on a random fifth of the samples that it is not fitted to. The same for all parts
 /// of a cross-validation.
-fn choose(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> Plan {
+fn choose<'a>(
+    kind: SurfaceKind,
+    samples: &[&Sample],
+    other: Option<&'a Surface>,
+    gpu: &GpuSpec,
+) -> Plan<'a> {
     let passes = match kind {
         SurfaceKind::Experts(_) => PASSES,
         _ => &PASSES[..1],
@@ -93,6 +110,7 @@ fn choose(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> Plan {
         for &routing_passes in passes {
             plans.extend(hosts.iter().map(|&unaligned| Plan {
                 kind,
+                other,
                 layout,
                 routing_passes,
                 unaligned,
@@ -104,14 +122,14 @@ fn choose(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> Plan {
     }
     let fold = row_folds(samples.len());
     let (used, left_out) = split(samples, &fold, 0);
-    let residuals = |plan: &Plan| -> f64 {
+    let residuals = |plan: &Plan<'_>| -> f64 {
         let surface = plan.fit(samples, &used, gpu);
         left_out
             .iter()
             .map(|s| (as_timed(&surface, &s.point, gpu) / s.seconds).ln().abs())
             .sum()
     };
-    let tried: Vec<(f64, Plan)> = plans
+    let tried: Vec<(f64, Plan<'_>)> = plans
         .into_par_iter()
         .map(|plan| (residuals(&plan), plan))
         .collect();
@@ -119,7 +137,7 @@ fn choose(kind: SurfaceKind, samples: &[&Sample], gpu: &GpuSpec) -> Plan {
     best.expect("every kind has a layout").1
 }
 
-impl Plan {
+impl Plan<'_> {
     /// Fits a surface that spans `all` to `used`.
     fn fit(&self, all: &[&Sample], used: &[&Sample], gpu: &GpuSpec) -> Surface {
         let mut surface = Surface {
@@ -172,28 +190,42 @@ impl Plan {
                 (s.seconds - routing).max(0.1 * s.seconds).ln()
             })
             .collect();
-        solver::fit(&mut grid, &points, &targets, &self.layout.rules());
+        let mut rules = self.layout.rules();
+        if let Some(guide) = Guide::of(self.kind, used, self.other, gpu) {
+            let expected = node_points(&grid, self.layout)
+                .map(|point| guide.ln_seconds(self.kind, &point, gpu))
+                .collect();
+            grid.set_values(expected);
+            rules = guide.smoothed(rules);
+        }
+        solver::fit(&mut grid, &points, &targets, &rules);
         raise_to_roofline(&mut grid, self.kind, self.layout, gpu);
         grid
     }
 }
 
-/// Lifts knots below the data sheet's roofline onto it and rounds to what a profile stores.
-fn raise_to_roofline(grid: &mut Grid, kind: SurfaceKind, layout: &Layout, gpu: &GpuSpec) {
-    let axes = grid.axes().to_vec();
-    let values = grid.values().to_vec();
-    let mut lifted = Vec::with_capacity(values.len());
-    for (i, value) in values.into_iter().enumerate() {
-        let mut rest = i;
+/// A point at each node, in the order of the values.
+fn node_points(grid: &Grid, layout: &Layout) -> impl Iterator<Item = Vec<f64>> {
+    let axes = grid.axes();
+    (0..grid.values().len()).map(move |mut rest| {
         let mut on = vec![0.0; axes.len()];
         for (d, axis) in axes.iter().enumerate().rev() {
             on[d] = axis.knots[rest % axis.knots.len()];
             rest /= axis.knots.len();
         }
-        let point = layout.point(&on);
-        let seconds = value.exp().max(roofline_seconds(kind, &point, gpu));
-        lifted.push((stored_us(seconds) * 1e-6).ln());
-    }
+        layout.point(&on)
+    })
+}
+
+/// Lifts knots below the data sheet's roofline onto it and rounds to what a profile stores.
+fn raise_to_roofline(grid: &mut Grid, kind: SurfaceKind, layout: &Layout, gpu: &GpuSpec) {
+    let lifted = node_points(grid, layout)
+        .zip(grid.values())
+        .map(|(point, value)| {
+            let seconds = value.exp().max(roofline_seconds(kind, &point, gpu));
+            (stored_us(seconds) * 1e-6).ln()
+        })
+        .collect();
     grid.set_values(lifted);
 }
 
@@ -255,7 +287,7 @@ fn split<'a>(
 }
 
 /// Errors on rows left out at random and on whole sites left out.
-fn cross_validate(plan: &Plan, samples: &[&Sample], gpu: &GpuSpec) -> SurfaceError {
+fn cross_validate(plan: &Plan<'_>, samples: &[&Sample], gpu: &GpuSpec) -> SurfaceError {
     let held_out = |fold_of: &[usize]| {
         let all: Vec<f64> = (0..FOLDS)
             .into_par_iter()

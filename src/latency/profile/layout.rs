@@ -50,22 +50,31 @@ pub(super) const DECODE_UNITS: &[AxisShape] = &[
         true,
     ),
     axis("kv_heads_per_sequence", &[1.0, 8.0], 1e-2, false),
-    axis("group", &[1.0, 4.0, 16.0], 1e-2, false),
+    // Kernels take up to 8 or 16 heads at a time: beyond a multiple they take another turn.
+    axis("group", &[1.0, 4.0, 8.0, 16.0, 20.0], 1e-2, false),
 ];
 
 /// Experts by what bounds them: the weights of those touched, and how many rows each of those gets.
-pub(super) const EXPERTS_TOUCHED: &[AxisShape] = &[
-    axis(
-        "visits_per_expert",
-        &[1.0, 8.0, 32.0, 64.0, 128.0, 512.0, 4096.0],
-        3e-3,
-        true,
-    ),
-    axis("experts_touched", &[0.1, 1.0, 4.0, 16.0, 64.0], 3e-3, true),
-    axis("hidden", &[2048.0, 4096.0, 6144.0], 1e-3, false),
-    axis("inner", &[256.0, 1024.0, 2048.0, 4096.0], 3e-3, false),
-    axis("skew", &[1.0], 1e-2, false),
-];
+pub(super) const EXPERTS_TOUCHED: &[AxisShape] = &experts_touched(&[256.0, 1024.0, 2048.0, 4096.0]);
+
+/// The same with knots where experts are cut over so many ranks that a part is smaller than a tile.
+pub(super) const EXPERTS_TOUCHED_NARROW: &[AxisShape] =
+    &experts_touched(&[64.0, 256.0, 1024.0, 4096.0]);
+
+const fn experts_touched(inner: &'static [f64]) -> [AxisShape; 5] {
+    [
+        axis(
+            "visits_per_expert",
+            &[1.0, 8.0, 32.0, 64.0, 128.0, 512.0, 4096.0],
+            3e-3,
+            true,
+        ),
+        axis("experts_touched", &[0.1, 1.0, 4.0, 16.0, 64.0], 3e-3, true),
+        axis("hidden", &[2048.0, 4096.0, 6144.0], 1e-3, false),
+        axis("inner", inner, 3e-3, false),
+        axis("skew", &[1.0], 1e-2, false),
+    ]
+}
 
 /// How a point of a kind is placed on the axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What each kind of surface is a function of: its axes, knots, smoothness and roofline.
 
 use super::layout::{self, AxisShape, Layout, Place, axis};
+use super::load::Load;
 use crate::hardware::GpuSpec;
 use crate::latency::kernels::{
     Collective, CollectiveKind, Dispatch, DispatchMode, DispatchPhase, Experts, Gemm, HeadLayout,
@@ -216,7 +217,7 @@ const COLLECTIVE: &[AxisShape] = &[
             268_435_456.0,
             1_073_741_824.0,
         ],
-        1e-3,
+        5e-3,
         true,
     ),
     axis("ranks", &[2.0, 4.0, 8.0], 1e-3, false),
@@ -318,6 +319,7 @@ impl SurfaceKind {
         const MIXTURES: &[Layout] = &[
             Layout::plain(EXPERTS),
             Layout::new(layout::EXPERTS_TOUCHED, Place::ExpertsTouched),
+            Layout::new(layout::EXPERTS_TOUCHED_NARROW, Place::ExpertsTouched),
         ];
         const COLLECTIVES: &[Layout] = &[Layout::plain(COLLECTIVE)];
         const ELEMENTWISES: &[Layout] = &[Layout::plain(ELEMENTWISE)];
@@ -451,18 +453,33 @@ pub fn latent_point(layout: &LatentLayout, batch: f64, tokens: f64) -> [f64; 3] 
     [batch, tokens, f64::from(layout.heads)]
 }
 
-/// Where experts lie; `skew` 1 is balanced. Two more numbers: the visits of the whole group of ranks, which every rank
-/// routes and permutes (see [`routing_seconds`]), and the experts of this rank that are touched when routing is even.
+/// Where experts lie; `skew` is 1 for even routing, else one more than the exponent of a power law. Visits are those of
+/// the busiest rank. Two more numbers: the visits of the whole group of ranks, which every rank routes and permutes (see
+/// [`routing_seconds`]), and the experts of this rank that are touched.
 #[must_use]
 pub fn experts_point(e: &Experts, skew: f64) -> [f64; 7] {
+    let load = if skew > 1.0 {
+        Load::skewed(e, skew - 1.0)
+    } else {
+        Load::even(e)
+    };
+    loaded_point(e, skew, load)
+}
+
+/// Where experts lie that were timed with tokens dealt to them in turn.
+pub(super) fn dealt_point(e: &Experts) -> [f64; 7] {
+    loaded_point(e, 1.0, Load::dealt(e))
+}
+
+fn loaded_point(e: &Experts, skew: f64, load: Load) -> [f64; 7] {
     [
-        e.visits(),
+        load.visits,
         f64::from(e.experts) / f64::from(e.ep),
         f64::from(e.hidden),
         f64::from(e.size) / f64::from(e.tp),
         skew,
         e.tokens as f64 * f64::from(e.top_k),
-        e.touched(),
+        load.touched,
     ]
 }
 

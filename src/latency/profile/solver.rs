@@ -235,16 +235,28 @@ impl Normal<'_> {
     }
 }
 
-/// Fits the values of `grid` to `targets` (ln seconds) at `points`.
+/// How much the values grow along an edge.
+fn rise(edge: &Penalty, values: &[f64]) -> f64 {
+    values[edge.nodes[1] as usize] - values[edge.nodes[0] as usize]
+}
+
+/// Fits the values of `grid` to `targets` (ln seconds) at `points`. What is smooth is the difference to the values `grid`
+/// comes with: zeros, or those of a guide.
 pub(super) fn fit<P: AsRef<[f64]>>(
     grid: &mut Grid,
     points: &[P],
     targets: &[f64],
     rules: &[AxisRule],
 ) {
-    let nodes = grid.values().len();
-    let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
+    let guide = grid.values().to_vec();
+    let nodes = guide.len();
     let design = Design::new(grid, points);
+    let targets: Vec<f64> = targets
+        .iter()
+        .enumerate()
+        .map(|(i, t)| t - design.dot(i, &guide))
+        .collect();
+    let mean = targets.iter().sum::<f64>() / targets.len().max(1) as f64;
     let smooth = smoothness(grid, rules);
     let mut edges = edges(grid, rules);
     let mut weights = vec![1.0; targets.len()];
@@ -255,6 +267,11 @@ pub(super) fn fit<P: AsRef<[f64]>>(
             for (n, c) in design.row(i) {
                 right[n] += c * weights[i] * (t - mean);
             }
+        }
+        for edge in &edges {
+            let pull = edge.weight * rise(edge, &guide);
+            right[edge.nodes[0] as usize] += pull;
+            right[edge.nodes[1] as usize] -= pull;
         }
         let normal = Normal {
             design: &design,
@@ -267,7 +284,7 @@ pub(super) fn fit<P: AsRef<[f64]>>(
             weights[i] = HUBER / r.max(HUBER);
         }
         for edge in &mut edges {
-            let rise = x[edge.nodes[1] as usize] - x[edge.nodes[0] as usize];
+            let rise = rise(edge, &x) + rise(edge, &guide);
             edge.weight = if rise < 0.0 {
                 (edge.weight.max(0.3) * 3.0).min(BARRIER)
             } else if rise < 0.02 {
@@ -277,8 +294,8 @@ pub(super) fn fit<P: AsRef<[f64]>>(
             };
         }
     }
-    for v in &mut x {
-        *v += mean;
+    for (v, g) in x.iter_mut().zip(&guide) {
+        *v += mean + g;
     }
     project(grid, rules, &mut x);
     grid.set_values(x);
@@ -335,6 +352,31 @@ mod tests {
         for p in &points {
             assert!((grid.at(p) / (3.0 * p[0]) - 1.0).abs() < 0.01, "{p:?}");
         }
+    }
+
+    #[test]
+    fn without_samples_the_ratio_to_the_guide_is_what_stays() {
+        let mut grid = line(&[1.0, 4.0, 16.0, 64.0]);
+        let steep = [0.0, 2.0, 2.1, 6.0];
+        grid.set_values(steep.to_vec());
+        let points = [[1.0], [4.0]];
+        fit(&mut grid, &points, &[0.5, 2.5], &[RULE]);
+        for (v, s) in grid.values().iter().zip(steep) {
+            assert!((v - s - 0.5).abs() < 0.02, "{grid:?}");
+        }
+    }
+
+    #[test]
+    fn a_guide_that_falls_does_not_make_a_time_fall() {
+        let mut grid = line(&[1.0, 4.0, 16.0]);
+        grid.set_values(vec![3.0, 2.0, 1.0]);
+        fit(&mut grid, &[[1.0], [16.0]], &[3.0, 3.2], &[RULE]);
+        let v = grid.values();
+        assert!(v.windows(2).all(|w| w[0] <= w[1]), "{grid:?}");
+        assert!(
+            (v[0] - 3.0).abs() < 0.1 && (v[2] - 3.2).abs() < 0.1,
+            "{grid:?}"
+        );
     }
 
     #[test]

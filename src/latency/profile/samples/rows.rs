@@ -200,7 +200,8 @@ fn experts(row: &Row<'_>, trtllm: bool) -> Result<Outcome, ProfileError> {
     let Some(format) = weights(row)? else {
         return Ok(Err("experts in a format pdsim does not know"));
     };
-    let Some(skew) = skew(row.text("distribution")?) else {
+    let distribution = row.text("distribution")?;
+    let Some(skew) = skew(distribution) else {
         return Ok(Err("expert distribution pdsim does not know"));
     };
     let e = Experts {
@@ -226,9 +227,14 @@ fn experts(row: &Row<'_>, trtllm: bool) -> Result<Outcome, ProfileError> {
             "DeepSeek-V3 experts by TensorRT-LLM where vLLM's are usable",
         ));
     }
+    let point = if distribution == "balanced" {
+        shapes::dealt_point(&e)
+    } else {
+        shapes::experts_point(&e, skew)
+    };
     Ok(Ok(Sample {
         kind: SurfaceKind::Experts(format),
-        point: shapes::experts_point(&e, skew).to_vec(),
+        point: point.to_vec(),
         site: format!(
             "{}x{} {} of {} tp{} ep{}",
             e.hidden, e.size, e.top_k, e.experts, e.tp, e.ep

@@ -132,6 +132,31 @@ fn a_fit_survives_writing_and_reading() {
 }
 
 #[test]
+fn experts_lie_where_their_rows_loaded_them() {
+    let folder = folder(&[(
+        "moe.csv",
+        "gpu,dtype,tokens,hidden,expert_size,top_k,experts,tp,ep,distribution,time_us\n\
+         h100-sxm,bf16,16,4096,1536,8,128,1,1,balanced,10\n\
+         h100-sxm,bf16,16,4096,1536,8,128,1,1,uniform,10\n\
+         h100-sxm,bf16,1024,4096,1536,8,128,1,8,power_law_1.2,10\n",
+    )]);
+    let samples = read(folder.path(), "h100-sxm").unwrap();
+    let loads: Vec<[f64; 3]> = samples
+        .rows
+        .iter()
+        .map(|s| [s.point[4], s.point[0], s.point[6]])
+        .collect();
+    // Skew, visits and experts touched: dealt in turn all 128 are, picked independently 82 are.
+    let expected = [[1.0, 128.0, 82.4], [1.0, 128.0, 128.0], [2.2, 1800.0, 16.0]];
+    for (load, expected) in loads.iter().zip(expected) {
+        for (x, e) in load.iter().zip(expected) {
+            assert!((x / e - 1.0).abs() < 0.1, "{loads:?}");
+        }
+    }
+    assert_eq!(loads.len(), 3);
+}
+
+#[test]
 fn launches_and_copies_become_figures() {
     let launch =
         "gpu,op,kernel,time_us\nh100-sxm,kernel,pdsim,4.1\nh100-sxm,graph_node,pdsim,1.3\n";
