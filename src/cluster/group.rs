@@ -104,6 +104,13 @@ impl Group {
             .map_or(0, |r| r.need(self.steps, steps))
     }
 
+    /// KV blocks the steps behind the next `from` and up to the next `to` take.
+    pub(super) fn blocks_between(&self, from: u64, to: u64) -> u64 {
+        self.residues
+            .as_ref()
+            .map_or(0, |r| r.need(self.steps + from, to - from))
+    }
+
     /// Tokens the sequence in `slot` holds.
     pub(super) fn context_of(&self, table: &Table, slot: SlotId) -> u64 {
         table[slot].offset.wrapping_add(self.steps)

@@ -72,6 +72,11 @@ impl Batch {
         self.group.context + u64::from(self.group.n) * self.ended_by(now)
     }
 
+    /// Blocks of the steps of the run in progress behind the first `steps`.
+    fn untouched(&self, steps: u64) -> u64 {
+        self.group.blocks_between(steps, self.steps)
+    }
+
     /// Steps of the run in progress that have ended by `now`.
     pub(super) fn ended_by(&self, now: SimTime) -> u64 {
         match (&self.run, &self.group.clock) {
@@ -280,9 +285,7 @@ impl Instance {
             return self.kv.free() + self.unreported;
         }
         // Some of those of the steps that have ended may have been told of.
-        let group = &batch.group;
-        let ended = group.blocks_for_steps(batch.ended_by(now));
-        self.kv.free() + group.blocks_for_steps(batch.steps) - ended
+        self.kv.free() + batch.untouched(batch.ended_by(now))
     }
 
     /// KV blocks in use at `now`, steps that start at `now` included.
@@ -292,8 +295,7 @@ impl Instance {
             return self.kv.used();
         }
         let started = (batch.ended_by(now) + 1).min(batch.steps);
-        let group = &batch.group;
-        self.kv.used() - (group.blocks_for_steps(batch.steps) - group.blocks_for_steps(started))
+        self.kv.used() - batch.untouched(started)
     }
 
     /// Blocks taken for steps of the run in progress that have not started before `now`.
@@ -307,15 +309,13 @@ impl Instance {
             return 0;
         };
         let started = clock.started_before(run, now, first.batch.steps);
-        first.batch.group.blocks_for_steps(first.batch.steps)
-            - first.batch.group.blocks_for_steps(started)
+        first.batch.untouched(started)
     }
 
     /// Lets the decode run in progress end at the next step boundary (`now` itself if it is one), so that the
     /// next step can be formed anew. Without a run there is nothing to cut.
     pub(super) fn cut_run<H: Host>(&mut self, host: &mut H) {
         let now = host.now();
-        let unused = self.untouched(now);
         let first = &mut self.stages[0];
         let (true, Some(run), Some(clock)) =
             (first.busy, &first.batch.run, &first.batch.group.clock)
@@ -327,6 +327,11 @@ impl Instance {
             return;
         }
         host.schedule(self.lane, clock.end_of(run, steps));
+        let unused = if self.kv.is_limited() {
+            first.batch.untouched(steps)
+        } else {
+            0
+        };
         first.batch.steps = steps;
         self.kv.give(unused);
         self.unreported -= unused;

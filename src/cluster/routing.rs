@@ -90,8 +90,20 @@ impl Routing {
         }
     }
 
+    /// Whether the router asks for the shortest queue.
+    pub(super) const fn keeps_queues(&self) -> bool {
+        self.shortest.is_some()
+    }
+
     /// Takes note that the queue of `instance` may have changed. To be called before the next choice.
+    #[inline]
     pub(super) fn refresh(&mut self, instance: &Instance) {
+        if self.keeps_queues() {
+            self.note_queue(instance);
+        }
+    }
+
+    fn note_queue(&mut self, instance: &Instance) {
         if let Some(tree) = &mut self.shortest
             && let Ok(position) = self.ids.binary_search(&instance.id)
         {

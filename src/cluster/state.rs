@@ -85,6 +85,8 @@ pub struct Cluster {
     dirty: Vec<InstanceId>,
     plan: StepPlan,
     pub(super) arrived: usize,
+    /// Tokens that every instance can hold: a request of no more fits anywhere.
+    always_fits: u64,
 }
 
 impl Cluster {
@@ -138,6 +140,7 @@ impl Cluster {
             dirty: Vec::new(),
             plan: StepPlan::default(),
             arrived: 0,
+            always_fits: spec.pools.iter().map(tokens_of_a_rank).min().unwrap_or(0),
         }
     }
 
@@ -159,7 +162,11 @@ impl Cluster {
         self.arrived += 1;
         host.observer().arrived(id, request);
         let slot = self.table.insert(id, request);
-        if let Some(shortage) = self.never_fits(request) {
+        let longest = u64::from(request.input_tokens)
+            + u64::from(request.max_output.max(request.output_tokens));
+        if longest > self.always_fits
+            && let Some(shortage) = self.never_fits(request)
+        {
             self.table[slot].record.outcome = Outcome::Rejected(RejectReason::LargerThanKvPool);
             host.observer().refused(id, &shortage);
             host.observer().ended(&self.table[slot].record);
@@ -205,12 +212,17 @@ impl Cluster {
         if self.reservation == Reservation::Early && self.decode.is_used() && !self.places() {
             self.queue_early(host);
         }
-        // In order of ids, so that whose transfer queues first does not depend on which events led here.
-        self.dirty.sort_unstable();
-        for i in 0..self.dirty.len() {
-            self.admit_inbound(self.dirty[i], host);
+        if self.hands_off() {
+            // In order of ids, so that whose transfer queues first does not depend on which events led here.
+            self.dirty.sort_unstable();
+            for i in 0..self.dirty.len() {
+                let id = self.dirty[i];
+                if !self.instances[id.index()].inbound.is_empty() {
+                    self.admit_inbound(id, host);
+                }
+            }
+            self.route_reserved(host);
         }
-        self.route_reserved(host);
         if self.roles.is_some() {
             self.route_under_roles(host);
             return;
@@ -260,7 +272,15 @@ impl Cluster {
         }
     }
 
+    /// Whether sequences may go from one instance to another.
+    fn hands_off(&self) -> bool {
+        self.decode.is_used() || self.roles.is_some()
+    }
+
     fn refresh_routing(&mut self) {
+        if !self.prefill.keeps_queues() && !self.decode.keeps_queues() {
+            return;
+        }
         for id in &self.dirty {
             let instance = &self.instances[id.index()];
             self.prefill.refresh(instance);
@@ -389,6 +409,14 @@ impl Cluster {
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
+}
+
+/// Tokens of KV memory of an instance, or of one of its attention data-parallel ranks.
+fn tokens_of_a_rank(spec: &PoolSpec) -> u64 {
+    let blocks = Pool::new(spec).blocks_of_a_rank;
+    blocks.map_or(u64::MAX, |n| {
+        n.saturating_mul(u64::from(spec.kv.block_tokens))
+    })
 }
 
 /// The instances of all pools, and the lanes of their events.

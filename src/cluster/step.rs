@@ -38,9 +38,11 @@ impl Instance {
             self.form_later_stage(stage, shop, host);
         }
         if !self.stages[0].busy {
-            self.swap_in(shop, host);
-            self.seat_joiners(shop.table, SimTime::NEVER, host);
+            if !self.swapped.is_empty() {
+                self.swap_in(shop, host);
+            }
             if !self.joiners.is_empty() {
+                self.seat_joiners(shop.table, SimTime::NEVER, host);
                 self.free_a_reply(shop, host);
             }
             self.form_first_stage(shop, host);

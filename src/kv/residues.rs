@@ -57,8 +57,18 @@ impl Residues {
     #[must_use]
     pub fn need(&self, steps: u64, count: u64) -> u64 {
         let block = self.counts.len() as u64;
-        let rest: u64 = (0..count % block).map(|i| self.need_at(steps + i)).sum();
-        count / block * u64::from(self.total) + rest
+        let (cycles, rest) = (count / block, count % block);
+        let rest: u64 = self.classes_from(steps).take(rest as usize).sum();
+        cycles * u64::from(self.total) + rest
+    }
+
+    /// Blocks needed by the steps from step counter `steps` on, for one cycle: the classes run downwards.
+    fn classes_from(&self, steps: u64) -> impl Iterator<Item = u64> {
+        let block = self.counts.len() as u64;
+        let first = usize::try_from((block - steps % block) % block).expect("below the block size");
+        let (below, above) = self.counts.split_at(first + 1);
+        let order = below.iter().rev().chain(above.iter().rev());
+        order.map(|&sequences| u64::from(sequences))
     }
 
     /// How many steps from step counter `steps`, at most `limit`, find their blocks among `free`.
@@ -73,9 +83,8 @@ impl Residues {
         let cycles = free / total;
         let mut left = free - cycles * total;
         let mut fits = cycles * block;
-        while fits < limit {
-            let need = self.need_at(steps + fits);
-            if need > left {
+        for need in self.classes_from(steps + fits) {
+            if fits >= limit || need > left {
                 break;
             }
             left -= need;
