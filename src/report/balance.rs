@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! work_P = T_prefill(input)                       one prompt per step and data-parallel rank
-//! work_D = (output − 1) · T_step(n, context) / n  n: the largest batch that seats and KV memory allow at mean lengths
+//! work_D = steps · T_step(n, context) / n         steps: output tokens, less the one that prefill emits; n: the largest batch that
+//!                                                  seats and KV memory allow at mean lengths, its share of each pipeline stage
 //! ```
 //!
 //! A promise on TPOT allows smaller batches than that, so decode instances carry at most what is said here; prompts that share a
 //! step, hits in prefix caches and waiting are left out.
 
-use crate::cluster::{PoolSpec, Role, SystemSpec};
+use crate::cluster::{FirstToken, PoolSpec, Role, RoleRule, SkipPrefill, SystemSpec};
 use crate::latency::{Chunk, Stage, StepShape};
 use crate::units::SimDuration;
 use crate::workload::RequestSpec;
@@ -45,8 +46,8 @@ pub struct Balance {
     pub decode: Phase,
 }
 
-/// The balance of a system under `requests`, of which so many are looked at as are given. `None` for systems without a pool for
-/// each phase, for several pools of one role (each has a balance of its own), and for workloads without a second token.
+/// The balance of a system under `requests`, of which so many are looked at as are given. `None` for systems without one pool for
+/// each phase, for those whose instances change roles or whose prompts may skip prefill, and for workloads without a second token.
 #[must_use]
 pub fn balance(
     system: &SystemSpec,
@@ -55,6 +56,9 @@ pub fn balance(
     let [a, b] = &system.pools[..] else {
         return None;
     };
+    if system.roles != RoleRule::Fixed || system.skip != SkipPrefill::default() {
+        return None;
+    }
     let (prefill, decode) = match (a.role, b.role) {
         (Role::Prefill, Role::Decode) => (a, b),
         (Role::Decode, Role::Prefill) => (b, a),
@@ -74,7 +78,13 @@ pub fn balance(
     let (input_tokens, output_tokens) = (input / count, output / count);
     let batch = largest_batch(decode, input_tokens + output_tokens);
     let context = input_tokens + output_tokens / 2.0;
-    let step = step_seconds(decode, &[], batch, f64::from(batch) * context);
+    // Each stage works on its share of the sequences at a time.
+    let in_stage = batch.div_ceil(decode.pp);
+    let step = step_seconds(decode, &[], in_stage, f64::from(in_stage) * context);
+    let steps = match system.first_token {
+        FirstToken::Prefill => output_tokens - 1.0,
+        FirstToken::Decode => output_tokens,
+    };
     Some(Balance {
         input_tokens,
         output_tokens,
@@ -85,7 +95,7 @@ pub fn balance(
         },
         decode: Phase {
             instances: decode.instances,
-            seconds: (output_tokens - 1.0) * step / f64::from(batch),
+            seconds: steps * step / f64::from(in_stage),
             batch,
         },
     })
@@ -108,14 +118,17 @@ fn largest_batch(pool: &PoolSpec, tokens: f64) -> u32 {
     batch
 }
 
-/// Seconds per prompt; each data-parallel rank of attention has one.
+/// Seconds per prompt; each data-parallel rank of attention has one, as far as a step holds so many.
 fn prompt_seconds(pool: &PoolSpec, tokens: u32) -> f64 {
+    let (limits, ranks) = (pool.limits, pool.dp.max(1));
+    let fit = (limits.max_step_tokens / tokens.max(1)).min(limits.max_step_prompts);
+    let prompts = ranks.min(fit).max(1);
     let chunk = Chunk {
         new: tokens,
         past: 0,
         last: true,
     };
-    let chunks = vec![chunk; pool.dp.max(1) as usize];
+    let chunks = vec![chunk; prompts as usize];
     step_seconds(pool, &chunks, 0, 0.0) / chunks.len() as f64
 }
 
