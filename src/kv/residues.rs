@@ -58,7 +58,8 @@ impl Residues {
     pub fn need(&self, steps: u64, count: u64) -> u64 {
         let block = self.counts.len() as u64;
         let (cycles, rest) = (count / block, count % block);
-        let rest: u64 = self.classes_from(steps).take(rest as usize).sum();
+        let rest = self.classes_from(steps).zip(0..rest);
+        let rest: u64 = rest.map(|(need, _)| need).sum();
         cycles * u64::from(self.total) + rest
     }
 
