@@ -11,8 +11,6 @@
 //! in integers of 2⁻¹⁶ ps. The end of step `j` is `origin + ⌈S_j⌉`; its inverse (how many steps have ended by an
 //! instant) is a square root, corrected to the exact integer.
 
-use std::ops::{AddAssign, SubAssign};
-
 use crate::units::{FINE_BITS, Fine, FineSum, SimTime};
 
 /// Step times that grow by a constant.
@@ -40,21 +38,22 @@ impl Progression {
     /// How many steps, at most `limit`, fit into `budget`.
     #[must_use]
     pub fn steps_within(&self, budget: FineSum, limit: u64) -> u64 {
-        let (first, growth) = (self.first.0, self.growth.0);
-        let steps = self.estimate(budget).min(limit);
-        if let (Ok(budget), Some(_)) = (u64::try_from(budget), self.narrow_sum(limit)) {
-            let sum = self.narrow_sum(steps).unwrap_or(0);
-            return settle(steps, limit, budget, sum, |i| first + growth * i);
+        let step = |i: u64| u128::from(self.first.0) + u128::from(self.growth.0) * u128::from(i);
+        let mut steps = self.estimate(budget).min(limit);
+        let mut sum = self.sum(steps);
+        // The estimate is off by a step or two at most; the integers decide.
+        while sum > budget {
+            steps -= 1;
+            sum -= step(steps);
         }
-        let step = |i: u64| u128::from(first) + u128::from(growth) * u128::from(i);
-        settle(steps, limit, budget, self.sum(steps), step)
-    }
-
-    /// [`Progression::sum`] where 64 bits hold it, which makes it several times as fast: of a minute or so.
-    fn narrow_sum(&self, steps: u64) -> Option<u64> {
-        let pairs = steps.checked_mul(steps.saturating_sub(1))? / 2;
-        let growth = self.growth.0.checked_mul(pairs)?;
-        self.first.0.checked_mul(steps)?.checked_add(growth)
+        while steps < limit {
+            sum += step(steps);
+            if sum > budget {
+                break;
+            }
+            steps += 1;
+        }
+        steps
     }
 
     /// The real root of `S_j = budget` in floating point.
@@ -75,26 +74,6 @@ impl Progression {
             steps as u64
         }
     }
-}
-
-/// Corrects an estimate of how many steps, at most `limit`, fit into `budget`, `sum` being the time of `steps`: it is off by a
-/// step or two at most; the integers decide.
-fn settle<T>(mut steps: u64, limit: u64, budget: T, mut sum: T, step: impl Fn(u64) -> T) -> u64
-where
-    T: Copy + PartialOrd + AddAssign + SubAssign,
-{
-    while sum > budget {
-        steps -= 1;
-        sum -= step(steps);
-    }
-    while steps < limit {
-        sum += step(steps);
-        if sum > budget {
-            break;
-        }
-        steps += 1;
-    }
-    steps
 }
 
 /// Where the steps of an unchanged decode batch are counted from.
