@@ -19,7 +19,7 @@ use crate::scenario;
 const LENGTHS: [u32; 8] = [128, 512, 1024, 2048, 4096, 8192, 16384, 32768];
 
 /// Requests of the workload whose mean tells how prefill and decode should be split.
-const REQUESTS: usize = 10_000;
+const REQUESTS: usize = 1_000;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExplainArgs {

@@ -245,9 +245,10 @@ impl Links {
         book.exposed.record(fact.exposed(), 1);
     }
 
-    /// The figures of the links that carried something, over a measured span.
+    /// The figures of the links that carried something, over a measured span: for whomever, so there may be no transfer to count.
     pub(super) fn metrics(&self, span_s: f64) -> Vec<LinkMetrics> {
-        let used = self.books.iter().filter(|book| book.transfers > 0);
+        let used = self.books.iter();
+        let used = used.filter(|book| book.transfers > 0 || book.busy > 0.0);
         used.map(|book| book.metrics(span_s)).collect()
     }
 }
@@ -347,6 +348,18 @@ mod tests {
         assert!((link.queue_mean_ms - 2000.0).abs() < 1e-6, "{link:?}");
         assert!((link.exposed_mean_ms - 11_000.0).abs() < 1e-6, "{link:?}");
         assert_eq!((link.bytes, link.early_bytes), (100, 20));
+    }
+
+    #[test]
+    fn a_link_that_carried_only_what_was_queued_before_the_window_is_shown_as_taken() {
+        let mut links = Links::new(&system());
+        links.book(&fact(), at(8));
+        let seen = links.metrics(12.0);
+        assert_eq!((seen.len(), seen[0].transfers), (1, 0));
+        assert!((seen[0].utilisation - 5.0 / 12.0).abs() < 1e-9, "{seen:?}");
+        links = Links::new(&system());
+        links.book(&fact(), at(14));
+        assert!(links.metrics(12.0).is_empty(), "it was done by then");
     }
 
     #[test]

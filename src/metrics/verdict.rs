@@ -117,8 +117,8 @@ pub(super) fn verdict(evidence: &Evidence<'_>) -> Verdict {
 }
 
 /// A share; what fell piles up nowhere.
-fn positive(share: f64) -> f64 {
-    if share > 0.0 { share } else { 0.0 }
+const fn positive(share: f64) -> f64 {
+    share.max(0.0)
 }
 
 /// The first point at which as many requests have ended as are inside, but at most the middle one.

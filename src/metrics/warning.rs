@@ -122,7 +122,7 @@ impl Warning {
             } => {
                 let worst = worst.as_ref().map_or_else(String::new, |w| {
                     format!(
-                        " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance has {})",
+                        " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance, or one of its `dp` ranks, has {})",
                         w.request, w.needed, w.pool, w.available
                     )
                 });

@@ -1,18 +1,21 @@
 //! How much of a prefill and of a decode instance a request takes: what the ratio of prefill to decode instances should follow.
 //!
 //! ```text
-//! work_P = T_prefill(input)                       one prompt per step and data-parallel rank
+//! work_P = T_prefill(k prompts) / k               k: as many of that length as a step takes
 //! work_D = steps · T_step(n, context) / n         steps: output tokens, less the one that prefill emits; n: the largest batch that
 //!                                                  seats and KV memory allow at mean lengths, its share of each pipeline stage
 //! ```
 //!
-//! A promise on TPOT allows smaller batches than that, so decode instances carry at most what is said here; prompts that share a
-//! step, hits in prefix caches and waiting are left out.
+//! A promise on TPOT allows smaller batches than that, so decode instances carry at most what is said here; where few prompts wait,
+//! steps are less full. Hits in prefix caches and waiting are left out.
 
 use crate::cluster::{FirstToken, PoolSpec, Role, RoleRule, SkipPrefill, SystemSpec};
 use crate::latency::{Chunk, Stage, StepShape};
 use crate::units::SimDuration;
 use crate::workload::RequestSpec;
+
+/// More prompts in a step do not change what one of them takes.
+const MOST_PROMPTS: u32 = 256;
 
 /// Instance time per request of one phase.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,7 +24,7 @@ pub struct Phase {
     pub instances: u32,
     /// Seconds of one of them that a request takes.
     pub seconds: f64,
-    /// Sequences in the step, 1 for prompts.
+    /// Most sequences that an instance decodes at a time; 1 for prompts.
     pub batch: u32,
 }
 
@@ -118,11 +121,11 @@ fn largest_batch(pool: &PoolSpec, tokens: f64) -> u32 {
     batch
 }
 
-/// Seconds per prompt; each data-parallel rank of attention has one, as far as a step holds so many.
+/// Seconds per prompt in a step as full as its limits let prompts of that length make it.
 fn prompt_seconds(pool: &PoolSpec, tokens: u32) -> f64 {
-    let (limits, ranks) = (pool.limits, pool.dp.max(1));
+    let limits = pool.limits;
     let fit = (limits.max_step_tokens / tokens.max(1)).min(limits.max_step_prompts);
-    let prompts = ranks.min(fit).max(1);
+    let prompts = fit.min(limits.max_seqs).clamp(1, MOST_PROMPTS);
     let chunk = Chunk {
         new: tokens,
         past: 0,

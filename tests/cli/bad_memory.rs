@@ -118,7 +118,7 @@ fn a_pool_too_small_for_every_request_says_what_would_hold_one() {
         &["systems.split.decode.kv_blocks=20"],
         &[
             "systems.split: no request fits: an instance of pool `decode` of `split` has 20 KV blocks of 16 tokens",
-            "33 blocks would hold any",
+            "33 blocks per instance would hold any",
         ],
     );
 }

@@ -177,3 +177,21 @@ fn a_network_that_nobody_shares_is_a_link() {
     }
     assert!(travelled > 1000);
 }
+
+#[test]
+fn half_the_bandwidth_never_arrives_earlier() {
+    let mut later = 0;
+    for seed in 10_300_000..10_300_300 {
+        let Some(mut scenario) = alone(seed) else {
+            continue;
+        };
+        scenario.spec.transfer.bytes_per_sec = 4e3;
+        let before = arrived(&scenario);
+        scenario.spec.transfer.bytes_per_sec = 2e3;
+        for (now, before) in arrived(&scenario).iter().zip(&before) {
+            assert!(now >= before, "seed {seed}");
+            later += usize::from(now > before);
+        }
+    }
+    assert!(later > 1000, "put to the test: {later}");
+}

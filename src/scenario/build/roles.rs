@@ -179,7 +179,7 @@ impl Builder<'_> {
         floors
     }
 
-    /// Where a key is written that may stand in several places: in the last override of one of them, else in the first place that has it.
+    /// Where a key is written that may stand in several places: the first of them that is overridden, else the first that has it.
     fn written(&self, places: &[String]) -> String {
         let there = |path: &&String| self.document.get(path).is_some();
         let overridden = |path: &&String| self.document.is_overridden(path);

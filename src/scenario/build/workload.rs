@@ -357,7 +357,7 @@ impl Builder<'_> {
                 );
                 if too_long > 0 && too_long == sample.len() {
                     let key = format!("systems.{}", system.name);
-                    self.wrong(&key, format!("no request fits: {what}; {longest} blocks would hold any: use more or larger GPUs (tp, pp), a larger `memory_fraction` or `kv_blocks`, or shorter requests"));
+                    self.wrong(&key, format!("no request fits: {what}; {} blocks per instance would hold any: use more or larger GPUs (tp, pp), a larger `memory_fraction` or `kv_blocks`, or shorter requests", longest * u64::from(pool.dp.max(1))));
                 } else if too_long > 0 {
                     self.notes.push(format!(
                         "{too_long} of {} requests will be rejected: {what}",
