@@ -151,12 +151,14 @@ pub(super) fn read(tree: &Value) -> Result<Scenario, (String, String)> {
 }
 
 /// Counts of which there must be some: serde knows only the range of their type.
-const FROM_ONE: [&str; 14] = [
+const FROM_ONE: [&str; 16] = [
     "concurrency",
     "requests",
     "instances",
     "tp",
     "pp",
+    "dp",
+    "ep",
     "chunk_budget",
     "max_step_tokens",
     "max_step_prompts",
