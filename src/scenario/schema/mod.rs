@@ -253,6 +253,17 @@ mod tests {
     }
 
     #[test]
+    fn degrees_count_from_one() {
+        for key in ["tp", "pp", "dp", "ep"] {
+            let text = format!("systems: {{a: {{policy: colocated, pool: {{{key}: -1}}}}}}");
+            let told = problem(&text);
+            let expected =
+                format!("{key}: is the integer `-1`, expected a whole number of at least 1");
+            assert!(told.ends_with(&expected), "{told}");
+        }
+    }
+
+    #[test]
     fn a_missing_unit_says_what_to_write() {
         assert_eq!(
             problem("workload: {rate: 6}"),
