@@ -53,6 +53,12 @@ pub enum ModelError {
         /// Degrees that work.
         possible: String,
     },
+    /// No rank to hold sequences.
+    #[error("dp 0 leaves {model} no ranks; expected at least 1")]
+    NoRanks {
+        /// The model.
+        model: String,
+    },
     /// Attention data parallelism of a dense model: that is several instances.
     #[error(
         "dp {dp} needs a mixture of experts, and {model} has none; give it more instances instead"

@@ -145,7 +145,10 @@ impl ModelSpec {
     fn check_experts(&self, p: Parallelism) -> Result<(), ModelError> {
         let experts = self.moe.map_or(0, |m| m.experts);
         let model = || self.name.clone();
-        if p.dp == 0 || (p.dp > 1 && experts == 0) {
+        if p.dp == 0 {
+            return Err(ModelError::NoRanks { model: model() });
+        }
+        if p.dp > 1 && experts == 0 {
             return Err(ModelError::DenseDp {
                 model: model(),
                 dp: p.dp,
@@ -283,6 +286,26 @@ mod tests {
         assert!(
             message.contains("59.4 GiB too much; tp 2 would fit"),
             "{message}"
+        );
+    }
+
+    #[test]
+    fn no_ranks_are_told_from_no_experts() {
+        let refused = |name: &str, dp| {
+            let cut = Parallelism {
+                dp,
+                ..Parallelism::SINGLE
+            };
+            let error = model(name).unwrap().check_parallelism(cut).unwrap_err();
+            error.to_string()
+        };
+        assert_eq!(
+            refused("deepseek-v3", 0),
+            "dp 0 leaves deepseek-v3 no ranks; expected at least 1"
+        );
+        assert_eq!(
+            refused("llama-3.1-8b", 2),
+            "dp 2 needs a mixture of experts, and llama-3.1-8b has none; give it more instances instead"
         );
     }
 

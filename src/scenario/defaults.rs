@@ -20,6 +20,15 @@ use crate::{hardware, latency, model};
 /// Share of arrived requests promised to be good when a promise names no share.
 const ATTAINMENT: f64 = 0.9;
 
+/// Attention data-parallel ranks of an instance that posts transfers, each of which has one in flight unless told otherwise.
+pub(super) fn posting_ranks(transfer: &Transfer, system: &System) -> u32 {
+    let poster = match transfer.mode {
+        Some(TransferMode::Pull) => &system.decode,
+        Some(TransferMode::Push) | None => &system.prefill,
+    };
+    poster.as_ref().and_then(|pool| pool.dp).unwrap_or(1)
+}
+
 /// Fills every default into `tree`, of which `scenario` is the typed reading; `stem` names a scenario without a name.
 pub(super) fn fill(tree: &mut Value, scenario: &Scenario, stem: &str) {
     let mut filler = Filler { tree };
@@ -307,13 +316,10 @@ impl Filler<'_> {
         self.default(&format!("{path}.descriptor_time"), "0 us");
         self.default(&format!("{path}.contention"), "none");
         if transfer.contention == Some(Contention::Fair) {
-            // Each attention data-parallel rank posts its own.
-            let poster = match transfer.mode {
-                Some(TransferMode::Pull) => &system.decode,
-                Some(TransferMode::Push) | None => &system.prefill,
-            };
-            let ranks = poster.as_ref().and_then(|pool| pool.dp).unwrap_or(1);
-            self.default(&format!("{path}.in_flight"), ranks);
+            self.default(
+                &format!("{path}.in_flight"),
+                posting_ranks(transfer, system),
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::tests::{FITTED, chunk, instance, kernels};
+use super::tests::{FITTED, chunk, cut_so, instance, kernels};
 use super::*;
 use crate::latency::compose::Operator;
 use crate::latency::polynomial::published;
@@ -20,6 +20,16 @@ fn layout(kv_heads: u32, group: u32, head_dim: u32, kv: KvDtype) -> HeadLayout {
         kv,
         window: None,
     }
+}
+
+/// `dp` ranks of one GPU.
+fn ranked(name: &str, dp: u32, ep: u32) -> Composed<Calibrated> {
+    let cut = Parallelism {
+        dp,
+        ep,
+        ..Parallelism::SINGLE
+    };
+    cut_so(name, cut, Overhead::NONE)
 }
 
 fn any_kv() -> impl Strategy<Value = KvDtype> {
@@ -180,11 +190,13 @@ proptest! {
 
     #[test]
     fn chunks_take_what_their_breakdown_says(
-        name in prop::sample::select(vec!["llama-3.1-8b", "gpt-oss-20b", "deepseek-v3"]),
+        (name, dp) in prop::sample::select(vec![
+            ("llama-3.1-8b", 1), ("gpt-oss-20b", 1), ("deepseek-v3", 1), ("gpt-oss-20b", 2), ("deepseek-v3", 8),
+        ]),
         shared in any::<bool>(),
         chunks in prop::collection::vec((1u32..12_000, 0u32..20_000), 1..12),
     ) {
-        let model = instance(name, "h100-sxm", 1);
+        let model = ranked(name, dp, dp);
         let chunks: Vec<Chunk> = chunks.into_iter().map(|(new, past)| chunk(new, past)).collect();
         let shape = StepShape { chunks: &chunks, decodes: 0, context: 0 };
         let check = |model: &dyn LatencyModel| {
@@ -205,11 +217,15 @@ proptest! {
 
     #[test]
     fn a_step_of_chunks_never_gets_shorter_as_one_grows(
-        name in prop::sample::select(vec!["llama-3.1-8b", "gpt-oss-20b", "deepseek-v3"]),
-        chunks in prop::collection::vec((1u32..4000, 0u32..10_000), 1..8),
+        (name, dp) in prop::sample::select(vec![
+            ("llama-3.1-8b", 1), ("gpt-oss-20b", 1), ("deepseek-v3", 1),
+            ("gpt-oss-20b", 2), ("gpt-oss-20b", 8), ("deepseek-v3", 2), ("deepseek-v3", 8),
+        ]),
+        whole in any::<bool>(),
+        chunks in prop::collection::vec((1u32..4000, 0u32..10_000), 1..24),
         which in any::<prop::sample::Index>(), more in 1u32..50,
     ) {
-        let model = instance(name, "h100-sxm", 1);
+        let model = ranked(name, dp, if whole { dp } else { 1 });
         let mut chunks: Vec<Chunk> = chunks.into_iter().map(|(new, past)| chunk(new, past)).collect();
         let time = |chunks: &[Chunk]| {
             let shape = StepShape { chunks, decodes: 0, context: 0 };

@@ -34,6 +34,11 @@ pub(super) fn instance(name: &str, gpu: &str, tp: u32) -> Composed<Calibrated> {
     .unwrap()
 }
 
+pub(super) fn cut_so(name: &str, cut: Parallelism, engine: Overhead) -> Composed<Calibrated> {
+    let kernels = kernels("h100-sxm");
+    calibrated(&model(name).unwrap(), kernels, cut, Formats::BF16, engine).unwrap()
+}
+
 pub(super) const fn chunk(new: u32, past: u32) -> Chunk {
     Chunk {
         new,
@@ -159,6 +164,119 @@ fn a_lone_prompt_keeps_one_rank_busy_and_many_keep_all() {
     );
     // 64 decodes are 8 on each rank, beside the prompt on one.
     seconds(&[chunk(500, 100)], 64);
+}
+
+/// Eight ranks of DeepSeek-V3 with experts cut (`ep` 1) or whole.
+fn eight_ranks(ep: u32, engine: Overhead) -> Composed<Calibrated> {
+    let cut = Parallelism {
+        dp: 8,
+        ep,
+        ..Parallelism::SINGLE
+    };
+    cut_so("deepseek-v3", cut, engine)
+}
+
+const fn prompts(chunks: &[Chunk]) -> StepShape<'_> {
+    StepShape {
+        chunks,
+        decodes: 0,
+        context: 0,
+    }
+}
+
+#[test]
+fn attention_is_that_of_the_slowest_rank_not_of_the_one_with_most_tokens() {
+    let made = eight_ranks(8, Overhead::NONE);
+    let attention = |chunks: &[Chunk]| {
+        let parts = made.operators(&prompts(chunks), Stage::ONLY);
+        let named = |o: &&crate::latency::compose::Operator| o.name == "prefill attention";
+        let op = parts.iter().find(named).unwrap();
+        (op.seconds(), op.flops)
+    };
+    let (fresh, late) = (chunk(1100, 0), chunk(1000, 60_000));
+    assert_eq!(attention(&[fresh, late]), attention(&[late]));
+    assert!(attention(&[late]).0 > 10.0 * attention(&[fresh]).0);
+    // Nine on eight ranks: two of them in turn, which is less than nine at once.
+    let (nine, one) = (attention(&[late; 9]), attention(&[late]));
+    assert!((nine.0 / one.0 - 2.0).abs() < 1e-9, "{nine:?} {one:?}");
+    assert!((nine.1 / one.1 - 2.0).abs() < 1e-9, "{nine:?} {one:?}");
+    let time = |chunks: &[Chunk]| made.step_time(&prompts(chunks), Stage::ONLY);
+    assert!(time(&[fresh, late]) > time(&[fresh, fresh]));
+}
+
+#[test]
+fn experts_that_are_cut_need_all_tokens_and_whole_ones_only_their_own() {
+    let exchange = |ep, tp| {
+        let cut = Parallelism {
+            dp: 8 / tp,
+            ep,
+            ..Parallelism::new(tp, 1)
+        };
+        let made = cut_so("deepseek-v3", cut, Overhead::NONE);
+        let chunks = [chunk(512, 0); 8];
+        let parts = made.operators(&prompts(&chunks), Stage::ONLY);
+        let words = [
+            "expert all",
+            "expert reduce",
+            "expert dispatch",
+            "all-reduce",
+        ];
+        parts
+            .iter()
+            .filter(|o| words.iter().any(|word| o.name.starts_with(word)))
+            .map(|o| (o.name, o.count, o.bytes))
+            .collect::<Vec<_>>()
+    };
+    // 58 of 61 layers have experts; 4096 tokens of 7168 numbers of two bytes.
+    let all = 4096.0 * 7168.0 * 2.0;
+    let both = |count: f64| {
+        [
+            ("expert all-gather", count, all),
+            ("expert reduce-scatter", count, all),
+        ]
+    };
+    assert_eq!(exchange(1, 1), both(58.0));
+    let whole = exchange(8, 1);
+    assert_eq!(
+        (whole.len(), whole[0].0, whole[0].1.to_bits()),
+        (1, "expert dispatch and combine", 58f64.to_bits())
+    );
+    // Two GPUs of a rank add up what they have of its quarter: after attention and after experts or the dense block.
+    let pairs = exchange(1, 2);
+    assert_eq!(pairs[0], ("all-reduce", 122.0, all / 4.0));
+    assert_eq!(pairs[1..], both(58.0));
+}
+
+#[test]
+fn every_rank_has_an_engine_for_its_own_sequences_and_tokens() {
+    let engine = Overhead {
+        step: SimDuration::from_us(100),
+        per_sequence: SimDuration::from_us(10),
+        per_token: SimDuration::from_us(1),
+        ..Overhead::NONE
+    };
+    let made = eight_ranks(8, engine);
+    let free = eight_ranks(8, Overhead::NONE);
+    let micros = |chunks: &[Chunk], decodes: u32| {
+        let shape = StepShape {
+            chunks,
+            decodes,
+            context: u64::from(decodes) * 100,
+        };
+        let step = |of: &Composed<Calibrated>| of.step_time(&shape, Stage::ONLY).as_secs_f64();
+        let parts = made.operators(&shape, Stage::ONLY);
+        let told = parts.iter().find(|o| o.is_engine()).unwrap().seconds();
+        let found = step(&made) - step(&free);
+        assert!((found - told).abs() < 1e-9, "{found} {told}");
+        (1e6 * told).round()
+    };
+    // 64 decodes are 8 on a rank, 65 are 9; three prompts are one, of which the largest has 50 tokens.
+    let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} {b}");
+    close(micros(&[], 64), 100.0 + 80.0 + 8.0);
+    close(micros(&[], 65), 100.0 + 90.0 + 9.0);
+    let three = [chunk(50, 0), chunk(20, 0), chunk(30, 7)];
+    close(micros(&three, 0), 100.0 + 10.0 + 50.0);
+    close(micros(&three, 64), 100.0 + 90.0 + 58.0);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use crate::model::Attention;
 /// Context per sequence up to which decode curves have knots; beyond, the last piece goes on.
 const FURTHEST: u32 = 1 << 20;
 
-/// Chunks and ranks up to which finding the fullest rank needs no memory of its own.
-const FEW: usize = 64;
+/// Chunks up to which finding the fullest rank needs no memory of its own.
+const FEW: usize = 256;
 
 impl<K: Kernels> Operators<K> {
     /// The kinds of layers of the model: full (or latent) and windowed.
@@ -39,11 +39,8 @@ impl<K: Kernels> Operators<K> {
             .filter(|(_, count)| *count > 0.0)
     }
 
-    /// Prefill attention of all layers of a stage.
+    /// Prefill attention of all layers of a stage, on the slowest rank.
     pub(super) fn prefill(&self, chunks: &[Chunk], index: u32) -> Vec<Operator> {
-        if chunks.is_empty() {
-            return Vec::new();
-        }
         let of_kind = |chunks: &[Chunk], (prompts, count): (&Prompts, f64)| Operator {
             name: "prefill attention",
             count,
@@ -51,46 +48,98 @@ impl<K: Kernels> Operators<K> {
             flops: prompts.heads.prefill_flops(chunks),
             bytes: prompts.heads.prefill_cache_bytes(chunks),
         };
-        self.on_rank(chunks, |chunks| {
+        let of_all = |chunks: &[Chunk]| -> Vec<Operator> {
             self.kinds(index)
                 .map(|kind| of_kind(chunks, kind))
                 .collect()
-        })
+        };
+        if chunks.is_empty() {
+            return Vec::new();
+        }
+        if self.p.dp == 1 {
+            return of_all(chunks);
+        }
+        let alone = chunks
+            .iter()
+            .map(|chunk| of_all(std::slice::from_ref(chunk)));
+        let mut of_rank = self.slowest(alone.collect());
+        let at_once = of_all(chunks);
+        if total(&at_once) < total(&of_rank) {
+            for (op, whole) in of_rank.iter_mut().zip(at_once) {
+                op.each = whole.each;
+            }
+        }
+        of_rank
+    }
+
+    /// The sums of the operators of the chunks on the rank that takes longest, from those of each chunk.
+    fn slowest(&self, mut chunks: Vec<Vec<Operator>>) -> Vec<Operator> {
+        chunks.sort_by(|a, b| total(b).total_cmp(&total(a)));
+        let mut loads = vec![0.0; self.p.dp as usize];
+        let mut sums = vec![Vec::new(); loads.len()];
+        for chunk in chunks {
+            let sum: &mut Vec<Operator> = &mut sums[deal(&mut loads, total(&chunk))];
+            if sum.is_empty() {
+                *sum = chunk;
+                continue;
+            }
+            for (sum, op) in sum.iter_mut().zip(chunk) {
+                sum.each.measured &= op.each.measured;
+                sum.each.seconds += op.each.seconds;
+                sum.flops += op.flops;
+                sum.bytes += op.bytes;
+            }
+        }
+        let longest = (0..loads.len()).max_by(|&a, &b| loads[a].total_cmp(&loads[b]));
+        longest.map_or_else(Vec::new, |rank| sums.swap_remove(rank))
     }
 
     /// Seconds of [`Operators::prefill`] from the tables.
+    ///
+    /// Of several ranks the slowest counts. Each takes its chunks one after another, but never longer than it would take
+    /// all chunks of the step at once: both grow with every chunk, which the batches of a rank do not as chunks change
+    /// places.
     pub(super) fn prefill_seconds(&self, chunks: &[Chunk], index: u32) -> f64 {
         if chunks.is_empty() {
             return 0.0;
         }
-        self.on_rank(chunks, |chunks| {
+        let seconds = |chunks: &[Chunk]| -> f64 {
             self.kinds(index)
                 .map(|(prompts, count)| count * prompts.seconds(&self.kernels, chunks))
                 .sum()
-        })
+        };
+        if self.p.dp == 1 || chunks.len() == 1 {
+            return seconds(chunks);
+        }
+        let slowest = self.on_fullest(chunks, |chunk| seconds(&[chunk]));
+        if chunks.len() <= self.p.dp as usize {
+            return slowest;
+        }
+        slowest.min(seconds(chunks))
     }
 
-    /// Applies `f` to the chunks one attention data-parallel rank computes: those of the most loaded rank when chunks go,
-    /// largest first, to the rank with the fewest tokens.
-    pub(super) fn on_rank<T>(&self, chunks: &[Chunk], f: impl FnOnce(&[Chunk]) -> T) -> T {
+    /// The load of the fullest attention data-parallel rank when chunks go, largest first, to the rank with the least.
+    ///
+    /// Never falls as a load grows: sorted, loads that are no smaller make ranks that are no emptier.
+    pub(super) fn on_fullest(&self, chunks: &[Chunk], load: impl Fn(Chunk) -> f64) -> f64 {
         let ranks = self.p.dp as usize;
         if ranks == 1 {
-            return f(chunks);
+            return chunks.iter().map(|&chunk| load(chunk)).sum();
         }
-        let nothing = Chunk {
-            new: 0,
-            past: 0,
-            last: false,
-        };
-        let (mut few, mut many) = ([nothing; FEW], Vec::new());
-        let sorted = if chunks.len() <= FEW && ranks <= FEW {
+        if chunks.len() <= ranks {
+            return chunks.iter().map(|&chunk| load(chunk)).fold(0.0, f64::max);
+        }
+        let (mut few, mut many) = ([0.0; FEW], Vec::new());
+        let loads = if chunks.len() <= FEW {
             &mut few[..chunks.len()]
         } else {
-            many.resize(chunks.len(), nothing);
+            many.resize(chunks.len(), 0.0);
             &mut many[..]
         };
-        sorted.copy_from_slice(chunks);
-        f(fullest(sorted, ranks))
+        for (place, &chunk) in loads.iter_mut().zip(chunks) {
+            *place = load(chunk);
+        }
+        fullest(loads, ranks)
     }
 
     /// Decode attention of all layers of a stage.
@@ -138,38 +187,22 @@ impl<K: Kernels> Operators<K> {
     }
 }
 
-/// Deals `chunks`, largest first, each to the rank with the fewest tokens, and returns those of the rank with the most.
-fn fullest(chunks: &mut [Chunk], ranks: usize) -> &[Chunk] {
-    chunks.sort_unstable_by_key(|c| std::cmp::Reverse((c.new, c.past)));
-    if chunks.len() <= ranks {
-        return &chunks[..chunks.len().min(1)];
+/// Deals `loads`, largest first, each to the emptiest of fewer `ranks`, and returns what the fullest then has.
+fn fullest(loads: &mut [f64], ranks: usize) -> f64 {
+    loads.sort_unstable_by(|a, b| b.total_cmp(a));
+    // Each rank's first is in its place already.
+    let (held, rest) = loads.split_at_mut(ranks);
+    for &mut load in rest {
+        deal(held, load);
     }
-    let (mut few, mut many) = ([0u64; FEW], Vec::new());
-    let loads = if ranks <= FEW {
-        &mut few[..ranks]
-    } else {
-        many.resize(ranks, 0);
-        &mut many[..]
-    };
-    let deal = |loads: &mut [u64], chunk: &Chunk| {
-        let rank = (0..loads.len()).min_by_key(|&rank| loads[rank])?;
-        loads[rank] += u64::from(chunk.new);
-        Some(rank)
-    };
-    for chunk in &*chunks {
-        deal(loads, chunk);
-    }
-    let most = (0..ranks).max_by_key(|&rank| (loads[rank], std::cmp::Reverse(rank)));
-    // Dealt once more: the same, so that the rank of each is known without a list of them.
-    loads.fill(0);
-    let mut kept = 0;
-    for i in 0..chunks.len() {
-        if deal(loads, &chunks[i]) == most {
-            chunks.swap(kept, i);
-            kept += 1;
-        }
-    }
-    &chunks[..kept]
+    held.iter().copied().fold(0.0, f64::max)
+}
+
+/// Gives `load` to the emptiest rank, which it returns.
+fn deal(ranks: &mut [f64], load: f64) -> usize {
+    let emptiest = (1..ranks.len()).fold(0, |a, b| if ranks[b] < ranks[a] { b } else { a });
+    ranks[emptiest] += load;
+    emptiest
 }
 
 #[cfg(test)]
@@ -178,25 +211,15 @@ mod tests {
 
     #[test]
     fn the_fullest_rank_has_what_greedy_dealing_gives_it() {
-        let of = |tokens: &[u32], ranks| {
-            let chunk = |&new: &u32| Chunk {
-                new,
-                past: 0,
-                last: true,
-            };
-            let mut chunks: Vec<Chunk> = tokens.iter().map(chunk).collect();
-            fullest(&mut chunks, ranks)
-                .iter()
-                .map(|c| c.new)
-                .collect::<Vec<_>>()
+        let of = |loads: &[u32], ranks| {
+            let mut loads: Vec<f64> = loads.iter().copied().map(f64::from).collect();
+            format!("{}", fullest(&mut loads, ranks))
         };
-        assert_eq!(of(&[5, 9, 7], 4), [9]);
-        assert_eq!(of(&[5, 9, 7], 2), [7, 5]);
-        assert_eq!(of(&[3, 3, 2, 2, 2], 2), [3, 2, 2]);
-        assert_eq!(of(&[1; 7], 3), [1; 3]);
-        assert!(of(&[], 3).is_empty());
+        assert_eq!(of(&[5, 9, 7], 3), "9");
+        assert_eq!(of(&[5, 9, 7], 2), "12");
+        assert_eq!(of(&[3, 3, 2, 2, 2], 2), "7");
+        assert_eq!(of(&[1; 7], 3), "3");
         let many: Vec<u32> = (1..=200).collect();
-        let of_many = of(&many, 100);
-        assert_eq!(of_many.iter().sum::<u32>(), 201);
+        assert_eq!(of(&many, 100), "201");
     }
 }

@@ -1,16 +1,20 @@
 //! Composes a step of a transformer from its kernels.
 //!
 //! ```text
-//! t = overhead(M, sequences)
-//!   + Σ layers of the stage [ linears(M) + collectives(M) + elementwise(M)      tabulated in M
-//!                           + prefill_attention(chunks)                         per chunk, causal, with past
+//! t = overhead(m, sequences of a rank)
+//!   + Σ layers of the stage [ linears(m) + exchanges(m) + elementwise(m)        tabulated in m
+//!                           + experts(M)                                        tabulated in M
+//!                           + prefill_attention(chunks)                         causal, with past; from tables
 //!                           + decode_attention(n, K) ]                          a piecewise-linear curve in K
-//!   + embedding(M) on the first stage, LM head(sampled rows) on the last, activations to the next stage between
+//!   + embedding(m) on the first stage, LM head(sampled rows) on the last, activations to the next stage between
 //! ```
 //!
-//! M = new prompt tokens + decoding sequences. Not modelled: imbalance of contexts within a decode batch (n sequences
-//! with K tokens in all are taken as equal), overlap of kernels on different streams, sampling time beyond the engine
-//! overhead.
+//! M = new prompt tokens + decoding sequences; m = those on the fullest attention data-parallel rank, M where `dp` is 1.
+//! Of the ranks the slowest counts, part by part, as they meet at every layer: decodes are spread evenly, chunks are dealt
+//! by their tokens for the linears and by their time for attention.
+//!
+//! Not modelled: imbalance of contexts within a decode batch (n sequences with K tokens in all are taken as equal),
+//! sequences that stay with a rank, overlap of kernels on different streams, sampling time beyond the engine overhead.
 
 mod attention;
 mod operators;
@@ -108,26 +112,28 @@ impl<K: Kernels> Composed<K> {
                     .decode(shape.decodes, shape.context as f64, stage.index),
             );
         }
-        let sequences = shape.decodes as usize + shape.chunks.len();
-        all.push(Operator::cpu(self.overhead.seconds(
-            stage,
-            tokens,
-            sequences as u64,
-        )));
+        all.push(Operator::cpu(self.engine(shape, on_rank, stage)));
         all
+    }
+
+    /// Engine seconds of the step on the fullest rank, where `on_rank` tokens are: each rank has an engine of its own.
+    fn engine(&self, shape: &StepShape<'_>, on_rank: u64, stage: Stage) -> f64 {
+        let [decodes, chunks] = [u64::from(shape.decodes), shape.chunks.len() as u64]
+            .map(|sequences| self.operators.rank_rows(sequences));
+        self.overhead.seconds(stage, on_rank, decodes + chunks)
     }
 
     /// Time of a decode-only step of `batch` sequences without attention.
     fn decode_base(&self, batch: u32, stage: Stage) -> Fine {
-        let n = u64::from(batch);
-        let tokens = self.tokens(&StepShape {
+        let shape = StepShape {
             chunks: &[],
             decodes: batch,
             context: 0,
-        });
+        };
+        let (tokens, rows) = (self.tokens(&shape), u64::from(batch));
         Fine::from_secs_f64(
-            self.stages[stage.index as usize].seconds(&self.operators, tokens, n)
-                + self.overhead.seconds(stage, n, n),
+            self.stages[stage.index as usize].seconds(&self.operators, tokens, rows)
+                + self.engine(&shape, tokens.1, stage),
         )
     }
 
@@ -199,9 +205,8 @@ impl<K: Kernels + Clone + 'static> LatencyModel for Composed<K> {
             return Fine(base.0.saturating_add(attention.0)).ceil();
         }
         let (tokens, rows) = (self.tokens(shape), rows(shape));
-        let sequences = u64::from(shape.decodes) + shape.chunks.len() as u64;
         let seconds = self.stages[stage.index as usize].seconds(&self.operators, tokens, rows)
-            + self.overhead.seconds(stage, tokens.0, sequences)
+            + self.engine(shape, tokens.1, stage)
             + self.operators.prefill_seconds(shape.chunks, stage.index);
         Fine(Fine::from_secs_f64(seconds).0.saturating_add(attention.0)).ceil()
     }

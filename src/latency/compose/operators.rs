@@ -102,15 +102,18 @@ impl<K: Kernels> Operators<K> {
     }
 
     /// Sequences on one of the attention data-parallel ranks.
-    fn rank_rows(&self, rows: u64) -> u64 {
+    pub(super) fn rank_rows(&self, rows: u64) -> u64 {
         rows.div_ceil(u64::from(self.p.dp))
     }
 
     /// Tokens on the fullest of those ranks.
     pub(super) fn rank_tokens(&self, chunks: &[Chunk], decodes: u32) -> u64 {
-        let prompts = self.on_rank(chunks, |chunks| {
-            chunks.iter().map(|chunk| u64::from(chunk.new)).sum::<u64>()
-        });
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "sums of whole numbers far below 2^53"
+        )]
+        let prompts = self.on_fullest(chunks, |chunk| f64::from(chunk.new)) as u64;
         prompts + self.rank_rows(u64::from(decodes))
     }
 
@@ -243,9 +246,43 @@ impl<K: Kernels> Operators<K> {
         ops
     }
 
-    /// Whether experts end in an all-reduce (tensor-parallel group) and not in an all-to-all.
+    /// Whether experts end in an all-reduce of the tensor-parallel group and not in the return of dispatched tokens.
     const fn moe_reduces(&self) -> bool {
-        self.p.dp == 1
+        self.p.dp == 1 || self.p.ep == 1
+    }
+
+    /// The way of the tokens to the routed experts of other ranks and back, where sequences are on ranks of their own.
+    fn moe_exchange(&self, moe: Moe, count: f64, rank_m: u64) -> Vec<Operator> {
+        let (tp, dp) = (self.p.tp, self.p.dp);
+        if dp == 1 {
+            return Vec::new();
+        }
+        if self.p.ep == 1 {
+            // A part of every expert is on every rank, so that each needs all tokens and has a part of all sums. Among
+            // the `dp` GPUs with the same part of the attention; the all-reduce over `tp` does the rest of the sum. Ranks
+            // with fewer tokens are filled up to the fullest, as collectives take equal parts.
+            let hidden = f64::from(self.model.hidden);
+            let bytes = f64::from(dp) * rank_m as f64 * hidden * ACTIVATION;
+            let (gather, scatter) = (CollectiveKind::AllGather, CollectiveKind::ReduceScatter);
+            return vec![
+                self.collective("expert all-gather", count, gather, bytes, dp),
+                self.collective("expert reduce-scatter", count, scatter, bytes, dp),
+            ];
+        }
+        // Every rank sends its share of the tokens to the ranks of their experts and gets the results back.
+        let dispatch = Dispatch {
+            tokens: rank_m.div_ceil(u64::from(tp)),
+            hidden: self.model.hidden,
+            top_k: moe.top_k,
+            ranks: tp * dp,
+        };
+        vec![Operator {
+            name: "expert dispatch and combine",
+            count,
+            each: self.kernels.dispatch(dispatch),
+            flops: 0.0,
+            bytes: dispatch.bytes(),
+        }]
     }
 
     fn grouped_linears(&self, a: &GroupedAttention, count: f64, m: u64) -> Vec<Operator> {
@@ -326,23 +363,7 @@ impl<K: Kernels> Operators<K> {
             u64::from(moe.experts),
             hidden,
         )];
-        let ranks = self.p.tp * self.p.dp;
-        if !self.moe_reduces() {
-            // Every rank sends its share of the tokens to the ranks of their experts and gets the results back.
-            let dispatch = Dispatch {
-                tokens: rank_m.div_ceil(u64::from(self.p.tp)),
-                hidden: self.model.hidden,
-                top_k: moe.top_k,
-                ranks,
-            };
-            ops.push(Operator {
-                name: "expert dispatch and combine",
-                count,
-                each: self.kernels.dispatch(dispatch),
-                flops: 0.0,
-                bytes: dispatch.bytes(),
-            });
-        }
+        ops.extend(self.moe_exchange(moe, count, rank_m));
         if moe.shared_size > 0 {
             let shared = Ffn {
                 size: moe.shared_size,

@@ -453,8 +453,8 @@ pub fn latent_point(layout: &LatentLayout, batch: f64, tokens: f64) -> [f64; 3] 
     [batch, tokens, f64::from(layout.heads)]
 }
 
-/// Where experts lie; `skew` is 1 for even routing, else one more than the exponent of a power law. Visits are those of
-/// the busiest rank. Two more numbers: the visits of the whole group of ranks, which every rank routes and permutes (see
+/// Where experts lie, for the tokens of all ranks; `skew` is 1 for even routing, else one more than the exponent of a
+/// power law. Visits are those of the mean rank of even routing and of the busiest of a power law. Two more numbers: the visits of the whole group of ranks, which every rank routes and permutes (see
 /// [`routing_seconds`]), and the experts of this rank that are touched.
 #[must_use]
 pub fn experts_point(e: &Experts, skew: f64) -> [f64; 7] {

@@ -1,16 +1,16 @@
 //! The network that transfers share.
 
-use crate::cluster::{Sharing, TransferMode};
+use crate::cluster::Sharing;
 use crate::hardware::{Link, LinkKind};
 use crate::net::Topology;
 use crate::scenario::defaults;
 use crate::scenario::schema::{Contention, Node, Pool, System, Transfer, WordOr};
 
 use super::Builder;
-use super::pool::{degrees, gpus};
+use super::pool::gpus;
 use super::staging::Staged;
 use super::topology::{Placed, topology};
-use super::transfer::{Rates, gpu, mode};
+use super::transfer::{Rates, gpu};
 
 impl Builder<'_> {
     /// The network that transfers share; `Some(None)` for none.
@@ -34,7 +34,7 @@ impl Builder<'_> {
             }
             return Some(None);
         }
-        let ranks = posting_ranks(transfer, system);
+        let ranks = defaults::posting_ranks(transfer, system);
         let in_flight = transfer.in_flight.unwrap_or(ranks);
         self.require(in_flight > 0, &format!("{key}.in_flight"), || {
             "is 0, so that nothing would ever travel; expected a whole number of at least 1"
@@ -167,13 +167,4 @@ impl Builder<'_> {
             )
         });
     }
-}
-
-/// Attention data-parallel ranks of an instance that posts transfers.
-fn posting_ranks(transfer: &Transfer, system: &System) -> u32 {
-    let poster = match mode(transfer) {
-        TransferMode::Push => &system.prefill,
-        TransferMode::Pull => &system.decode,
-    };
-    poster.as_ref().map_or(1, |pool| degrees(pool).dp)
 }

@@ -151,12 +151,14 @@ pub(super) fn read(tree: &Value) -> Result<Scenario, (String, String)> {
 }
 
 /// Counts of which there must be some: serde knows only the range of their type.
-const FROM_ONE: [&str; 14] = [
+const FROM_ONE: [&str; 16] = [
     "concurrency",
     "requests",
     "instances",
     "tp",
     "pp",
+    "dp",
+    "ep",
     "chunk_budget",
     "max_step_tokens",
     "max_step_prompts",
@@ -248,6 +250,17 @@ mod tests {
         );
         assert!(problem("workload: {arrivals: {gama: {cv: 2}}}").contains("did you mean `gamma`?"));
         assert!(problem("systems: {a: {policy: colocted}}").contains("did you mean `colocated`?"));
+    }
+
+    #[test]
+    fn degrees_count_from_one() {
+        for key in ["tp", "pp", "dp", "ep"] {
+            let text = format!("systems: {{a: {{policy: colocated, pool: {{{key}: -1}}}}}}");
+            let told = problem(&text);
+            let expected =
+                format!("{key}: is the integer `-1`, expected a whole number of at least 1");
+            assert!(told.ends_with(&expected), "{told}");
+        }
     }
 
     #[test]
