@@ -223,7 +223,7 @@ mod tests {
     /// Half the mean ranges of samples of so many normal variables: L. H. C. Tippett, "On the extreme individuals and the
     /// range of samples taken from a normal population", Biometrika 17 (1925), pages 364-387.
     const TIPPETT: [(f64, f64); 6] = [
-        (2.0, 1.12838),
+        (2.0, std::f64::consts::FRAC_2_SQRT_PI),
         (10.0, 3.07751),
         (20.0, 3.73495),
         (50.0, 4.49815),
