@@ -80,14 +80,16 @@ struct Plan<'a> {
     kind: SurfaceKind,
     /// The surface that guides this one.
     other: Option<&'a Surface>,
+    /// Whether there is a guide, where there can be one.
+    guided: bool,
     layout: &'static Layout,
     routing_passes: f64,
     /// Whether unaligned rows are timed by their host instead of the surface.
     unaligned: bool,
 }
 
-/// The plan with the smallest residuals on a random fifth of the samples that it is not fitted to. The same for all parts
-/// of a cross-validation.
+/// The plan with the smallest residuals on a random fifth of the samples that it is not fitted to: axes, routing passes, host
+/// and guide. The same for all parts of a cross-validation.
 fn choose<'a>(
     kind: SurfaceKind,
     samples: &[&Sample],
@@ -108,13 +110,16 @@ fn choose<'a>(
     let mut plans = Vec::new();
     for layout in kind.layouts() {
         for &routing_passes in passes {
-            plans.extend(hosts.iter().map(|&unaligned| Plan {
-                kind,
-                other,
-                layout,
-                routing_passes,
-                unaligned,
-            }));
+            for &unaligned in hosts {
+                plans.extend(guide::tried(kind).iter().map(|&guided| Plan {
+                    kind,
+                    other,
+                    guided,
+                    layout,
+                    routing_passes,
+                    unaligned,
+                }));
+            }
         }
     }
     if plans.len() == 1 {
@@ -191,7 +196,10 @@ impl Plan<'_> {
             })
             .collect();
         let mut rules = self.layout.rules();
-        if let Some(guide) = Guide::of(self.kind, used, self.other, gpu) {
+        let guide = self
+            .guided
+            .then(|| Guide::of(self.kind, used, self.other, gpu));
+        if let Some(guide) = guide.flatten() {
             let expected = node_points(&grid, self.layout)
                 .map(|point| guide.ln_seconds(self.kind, &point, gpu))
                 .collect();
@@ -302,5 +310,40 @@ fn cross_validate(plan: &Plan<'_>, samples: &[&Sample], gpu: &GpuSpec) -> Surfac
     SurfaceError {
         rows: held_out(&row_folds(samples.len())),
         sites: site_folds(samples).map(|folds| held_out(&folds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hardware::gpu;
+    use crate::latency::kernels::CollectiveKind;
+
+    /// Whether a collective of two ranks with these times of bytes over the rate of the links is fitted with a guide.
+    fn guided(seconds: impl Fn(f64) -> f64) -> bool {
+        let gpu = gpu("h100-sxm").unwrap();
+        let kind = SurfaceKind::Collective(CollectiveKind::AllReduce);
+        // Sizes one and a half octaves apart: a row left out leaves a gap.
+        let samples: Vec<Sample> = (32..120)
+            .step_by(6)
+            .map(|quarter| {
+                let bytes = 2f64.powf(f64::from(quarter) / 4.0);
+                Sample {
+                    kind,
+                    point: vec![bytes, 2.0],
+                    site: String::new(),
+                    seconds: seconds(bytes / gpu.intra_node_bandwidth()),
+                }
+            })
+            .collect();
+        choose(kind, &samples.iter().collect::<Vec<_>>(), None, &gpu).guided
+    }
+
+    #[test]
+    fn a_line_guides_only_what_runs_along_one() {
+        for share in [1.0, 2.0, 3.0] {
+            assert!(guided(|wire| 1e-5 + share * wire), "{share}");
+            assert!(!guided(|wire| share * 1e-2 * wire.powf(0.4)), "{share}");
+        }
     }
 }

@@ -24,6 +24,17 @@ pub(super) fn guiding(kind: SurfaceKind) -> Option<SurfaceKind> {
     }
 }
 
+/// Whether surfaces of a kind are tried with a guide, without, or both.
+///
+/// A line helps where few samples span a switch of algorithms and misleads where the time bends off it, so collectives
+/// are tried both ways. Other kinds have one way each.
+pub(super) fn tried(kind: SurfaceKind) -> &'static [bool] {
+    match kind {
+        SurfaceKind::Collective(_) => &[true, false],
+        _ => &[true],
+    }
+}
+
 /// A guide.
 #[derive(Debug)]
 pub(super) enum Guide<'a> {
@@ -69,13 +80,18 @@ impl<'a> Guide<'a> {
 /// The ratio of two surfaces bends less than either.
 const RATIO_SMOOTH: f64 = 1e-2;
 
+/// That of a surface to a line less than the surface, along the line.
+const LINE_SMOOTH: f64 = 5e-3;
+
 impl Guide<'_> {
     /// The rules for a surface that follows this guide.
     pub(super) fn smoothed(&self, mut rules: Vec<AxisRule>) -> Vec<AxisRule> {
-        if let Self::Surface(_) = self {
-            for rule in &mut rules {
-                rule.smooth = rule.smooth.max(RATIO_SMOOTH);
-            }
+        let (axes, smooth) = match self {
+            Self::Surface(_) => (rules.len(), RATIO_SMOOTH),
+            Self::Line(_) => (1, LINE_SMOOTH),
+        };
+        for rule in rules.iter_mut().take(axes) {
+            rule.smooth = rule.smooth.max(smooth);
         }
         rules
     }

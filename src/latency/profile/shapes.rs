@@ -217,7 +217,7 @@ const COLLECTIVE: &[AxisShape] = &[
             268_435_456.0,
             1_073_741_824.0,
         ],
-        5e-3,
+        1e-3,
         true,
     ),
     axis("ranks", &[2.0, 4.0, 8.0], 1e-3, false),
