@@ -129,7 +129,7 @@ pub(super) fn by_crossing(report: &Report, crossings: &[Crossing]) -> String {
     let mut order: Vec<&Crossing> = crossings.iter().collect();
     order.sort_by_key(|c| std::cmp::Reverse((c.kept, c.missed.is_none())));
     let parts = order.iter().map(|c| {
-        let name = named(report, c.system);
+        let name = along_axis(report, c.system);
         match (c.kept, c.missed) {
             (Some(kept), Some(missed)) => {
                 format!("{name} up to {} (not at {})", value(kept), value(missed))
@@ -225,13 +225,13 @@ pub(super) fn within_noise(report: &Report, decisive: &[&Pooled]) -> Option<Stri
 /// What a comparison of unequal hardware must say: counts, types, and good requests per GPU.
 pub(super) fn unequal_hardware(report: &Report, here: &[&Pooled]) -> Vec<String> {
     let mut out = Vec::new();
-    if counts_differ(report) {
+    let point = here.first().map_or(0, |p| p.point);
+    if counts_differ(report, point) {
         let per_gpu = here.iter().filter_map(|p| {
             let rate = p.mean("good_requests_per_s_per_gpu")?;
             Some(format!("{} {}", label(report, p), digits(rate)))
         });
         let per_gpu: Vec<String> = per_gpu.collect();
-        let point = here.first().map_or(0, |p| p.point);
         let what = if per_gpu.is_empty() {
             "compare the figures per GPU".to_owned()
         } else {
@@ -298,22 +298,34 @@ fn gpu_types<'r>(report: &'r Report, p: &Pooled) -> Vec<&'r str> {
     types
 }
 
-fn counts_differ(report: &Report) -> bool {
-    let mut counts = report.systems.windows(2);
-    counts.any(|pair| pair[0].gpus != pair[1].gpus)
+/// Whether the systems have unequal numbers of GPUs at a point.
+fn counts_differ(report: &Report, point: usize) -> bool {
+    let mut systems = report.systems.windows(2);
+    systems.any(|pair| pair[0].shapes[point].gpus != pair[1].shapes[point].gpus)
 }
 
+/// A system's name, with its GPUs at the point where the systems differ in them.
 fn label(report: &Report, p: &Pooled) -> String {
-    named(report, p.system)
+    let gpus = report.shape(p.system, p.point).gpus;
+    let told = counts_differ(report, p.point).then_some((gpus, gpus));
+    with_gpus(&report.systems[p.system].name, told)
 }
 
-/// A system's name, with its GPUs where these differ.
-fn named(report: &Report, system: usize) -> String {
+/// A system's name, with its GPUs along the axis where the systems differ in them at any point.
+fn along_axis(report: &Report, system: usize) -> String {
     let info = &report.systems[system];
-    match (counts_differ(report), info.gpus) {
-        (false, _) => info.name.clone(),
-        (true, 1) => format!("{} (1 GPU)", info.name),
-        (true, gpus) => format!("{} ({gpus} GPUs)", info.name),
+    let mut points = 0..report.axis.values.len();
+    let told = points.any(|point| counts_differ(report, point));
+    with_gpus(&info.name, told.then(|| info.gpus()))
+}
+
+/// `a`, `a (1 GPU)`, `a (2 GPUs)` or `a (2 to 5 GPUs)`.
+fn with_gpus(name: &str, gpus: Option<(u32, u32)>) -> String {
+    match gpus {
+        None => name.to_owned(),
+        Some((1, 1)) => format!("{name} (1 GPU)"),
+        Some((fewest, most)) if fewest == most => format!("{name} ({most} GPUs)"),
+        Some((fewest, most)) => format!("{name} ({fewest} to {most} GPUs)"),
     }
 }
 
@@ -370,7 +382,7 @@ mod tests {
     #[test]
     fn more_gpus_are_said_beside_the_better_system() {
         let mut report = report(&[8.0], 3, 1000);
-        report.systems[2].gpus = 4;
+        report.systems[2].shapes[0].gpus = 4;
         let text = said(&report);
         assert!(
             text.contains("disaggregated (4 GPUs) serves this load better than"),
@@ -380,6 +392,23 @@ mod tests {
             text.contains("unequal numbers of GPUs; good requests/s per GPU: "),
             "{text}"
         );
+    }
+
+    #[test]
+    fn gpus_are_those_of_the_point_spoken_of() {
+        let mut report = report(&[2.0, 8.0], 1, 300);
+        report.axis.is_rate = false;
+        report.slo.as_mut().unwrap().attainment = 0.01;
+        for (shape, gpus) in report.systems[2].shapes.iter_mut().zip([3, 5]) {
+            shape.gpus = gpus;
+        }
+        let text = said(&report);
+        assert!(text.contains("disaggregated (3 to 5 GPUs) up to"), "{text}");
+        assert!(text.contains("colocated (3 GPUs) up to"), "{text}");
+        assert!(text.contains("per GPU at 8 /s: "), "{text}");
+        assert!(text.contains("disaggregated (5 GPUs) "), "{text}");
+        report.systems[2].shapes.reverse();
+        assert!(!said(&report).contains("unequal"), "{}", said(&report));
     }
 
     #[test]

@@ -55,10 +55,10 @@ pub struct Promise {
 pub struct System {
     /// Name.
     pub name: String,
-    /// What it is in a few words.
+    /// What it is in a few words; `varies` where the axis changes it.
     pub layout: String,
-    /// GPUs.
-    pub gpus: u32,
+    /// GPUs; none where the axis changes their number.
+    pub gpus: Option<u32>,
 }
 
 /// One system at one value of the axis.
@@ -70,6 +70,10 @@ pub struct Point {
     pub value: String,
     /// Offered rate of the scenario; none for a recorded workload.
     pub rate_per_s: Option<f64>,
+    /// What the system is here in a few words.
+    pub layout: String,
+    /// Its GPUs here.
+    pub gpus: u32,
     /// Seeds.
     pub seeds: u32,
     /// Verdict of most seeds; none where nothing was measured.
@@ -125,8 +129,11 @@ pub fn summarise(report: &Report) -> Summary {
             .iter()
             .map(|s| System {
                 name: s.name.clone(),
-                layout: s.layout.clone(),
-                gpus: s.gpus,
+                layout: s
+                    .steady(|shape| shape.layout.as_str())
+                    .unwrap_or("varies")
+                    .to_owned(),
+                gpus: s.steady(|shape| shape.gpus),
             })
             .collect(),
         axis: report.axis.key.clone(),
@@ -153,6 +160,8 @@ fn point(report: &Report, p: &Pooled) -> Point {
         system: report.systems[p.system].name.clone(),
         value: report.axis.values[p.point].label.clone(),
         rate_per_s: report.axis.values[p.point].rate_per_s,
+        layout: report.shape(p.system, p.point).layout.clone(),
+        gpus: report.shape(p.system, p.point).gpus,
         seeds: p.seeds,
         verdict: (!p.is_empty()).then_some(p.state),
         agreeing_seeds: p.agreeing,

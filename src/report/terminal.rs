@@ -284,8 +284,12 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
             table.add_row(std::iter::once(label.to_owned()).chain(cells));
         }
     };
-    add("layout", &|p| report.systems[p.system].layout.clone());
-    add("GPUs", &|p| gpus(report, p).to_string());
+    add("layout", &|p| {
+        report.shape(p.system, p.point).layout.clone()
+    });
+    add("GPUs", &|p| {
+        report.shape(p.system, p.point).gpus.to_string()
+    });
     add("verdict", &verdict_cell);
     add("good requests", &good_cell);
     for (label, name) in [
@@ -340,13 +344,6 @@ fn in_system_cell(p: &Pooled) -> String {
     let closed = p.state == State::Closed;
     let mean = closed.then(|| p.mean("mean_in_system")).flatten();
     mean.map_or_else(String::new, digits)
-}
-
-fn gpus(report: &Report, p: &Pooled) -> u32 {
-    report
-        .runs_of(p.system, p.point)
-        .first()
-        .map_or(report.systems[p.system].gpus, |run| run.metrics.gpus)
 }
 
 fn verdict_cell(p: &Pooled) -> String {

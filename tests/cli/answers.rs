@@ -199,3 +199,29 @@ fn requests_that_a_client_never_got_to_send_are_counted() {
     assert_eq!(figure(&scratch, "never_sent").to_bits(), 0.0_f64.to_bits());
     assert!(!ran.err.contains("never sent"), "{}", ran.err);
 }
+
+#[test]
+fn the_layout_of_a_sweep_is_that_of_the_point_shown() {
+    let scratch = Scratch::new();
+    let text = format!("{SMALL}sweep: {{systems.split.prefill.instances: [1, 3]}}\n");
+    scratch.write("s.yaml", &text);
+    let told = run(&scratch, &[]).out;
+    let shown = told.split_once("At systems.split.prefill.instances = ");
+    let (_, shown) = shown.unwrap_or_else(|| panic!("{told}"));
+    assert!(shown.starts_with("3: "), "{told}");
+    assert!(shown.contains("3P1D: a100-80g-sxm"), "{told}");
+    assert!(!shown.contains("1P1D"), "{told}");
+    assert!(told.contains("split (2 to 4 GPUs)"), "{told}");
+    assert!(told.contains("split (4 GPUs) "), "{told}");
+    let json = run(&scratch, &["--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("stdout is JSON");
+    assert_eq!(json["systems"][0]["gpus"], 2);
+    assert_eq!(json["systems"][1]["gpus"], serde_json::Value::Null);
+    assert_eq!(json["systems"][1]["layout"], "varies");
+    let layouts = [1, 3].map(|split: usize| json["points"][split]["layout"].as_str());
+    let starts = ["1P1D: ", "3P1D: "];
+    for (layout, start) in layouts.iter().zip(starts) {
+        assert!(layout.is_some_and(|l| l.starts_with(start)), "{layout:?}");
+    }
+    assert_eq!(json["points"][3]["gpus"], 4);
+}
