@@ -135,7 +135,13 @@ pub(super) fn by_crossing(report: &Report, crossings: &[Crossing]) -> String {
                 format!("{name} up to {} (not at {})", value(kept), value(missed))
             }
             (Some(kept), None) => {
-                format!("{name} up to {}, the last value tried", value(kept))
+                // What came after was tried, but nothing of it was measured.
+                let last = if kept + 1 == report.axis.values.len() {
+                    "tried"
+                } else {
+                    "measured"
+                };
+                format!("{name} up to {}, the last value {last}", value(kept))
             }
             (None, Some(missed)) => format!("{name} nowhere (not even at {})", value(missed)),
             (None, None) => format!("{name} nowhere"),
@@ -341,7 +347,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::sentences;
+    use super::super::answer::{sentences, telling_point};
     use super::super::pool::pool;
     use super::super::testing::report;
     use super::*;
@@ -491,6 +497,56 @@ mod tests {
         }
         let text = said(&report);
         assert!(text.contains("Nothing was measured"), "{text}");
+    }
+
+    /// Takes all measured requests out of the runs of a point.
+    fn emptied(report: &mut Report, point: usize) {
+        for run in report.runs.iter_mut().filter(|run| run.point == point) {
+            run.metrics.counts.measured = 0;
+            run.metrics.attainment.as_mut().unwrap().of = 0;
+        }
+    }
+
+    #[test]
+    fn a_point_without_measured_requests_is_no_miss_and_tells_nothing() {
+        let mut report = report(&[2.0, 3.0, 4.0], 1, 300);
+        report.slo.as_mut().unwrap().attainment = 0.01;
+        emptied(&mut report, 2);
+        let text = said(&report);
+        let kept = "colocated up to 3 /s, the last value measured;";
+        assert!(text.contains(kept), "{text}");
+        assert!(!text.contains("not at"), "{text}");
+        emptied(&mut report, 0);
+        assert!(said(&report).contains(kept), "{}", said(&report));
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+        // Nobody keeps it, and nobody promised anything: the point that was measured.
+        report.slo.as_mut().unwrap().attainment = 1.1;
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+        report.slo = None;
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+    }
+
+    #[test]
+    fn seeds_that_measured_nothing_have_no_say() {
+        let mut report = report(&[2.0], 3, 300);
+        let before = pool(&report);
+        for run in report.runs.iter_mut().filter(|run| run.seed == 0) {
+            run.metrics.counts.measured = 0;
+            run.metrics.attainment.as_mut().unwrap().of = 0;
+            run.metrics.throughput.requests_per_s = 0.0;
+            run.metrics.verdict.state = State::Overloaded;
+        }
+        let after = pool(&report);
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!((before.seeds, before.agreeing), (3, 3));
+            assert_eq!((after.seeds, after.measuring, after.agreeing), (3, 2, 2));
+            assert_eq!(after.state, State::Stable);
+            let rate = after.figures["requests_per_s"];
+            assert_eq!(rate.seeds, 2);
+            assert!(rate.mean > 1.5, "{rate:?}");
+        }
+        let paired = difference(&report, 0, 1, 0, "requests_per_s").unwrap();
+        assert_eq!(paired.seeds, 2);
     }
 
     #[test]

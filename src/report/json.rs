@@ -78,7 +78,9 @@ pub struct Point {
     pub seeds: u32,
     /// Verdict of most seeds; none where nothing was measured.
     pub verdict: Option<State>,
-    /// How many seeds agree.
+    /// How many of the seeds measured any request.
+    pub measuring_seeds: u32,
+    /// How many of those have this verdict.
     pub agreeing_seeds: u32,
     /// What holds it back.
     pub bottleneck: Option<Bottleneck>,
@@ -164,6 +166,7 @@ fn point(report: &Report, p: &Pooled) -> Point {
         gpus: report.shape(p.system, p.point).gpus,
         seeds: p.seeds,
         verdict: (!p.is_empty()).then_some(p.state),
+        measuring_seeds: p.measuring,
         agreeing_seeds: p.agreeing,
         bottleneck: p.bottleneck,
         piling_up: p.piling_up,

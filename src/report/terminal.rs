@@ -154,7 +154,12 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
         });
     }
     if p.seeds > 1 {
-        parts.push(format!("{} of {} seeds agree", p.agreeing, p.seeds));
+        parts.push(format!("{} of {} seeds agree", p.agreeing, p.measuring));
+        match p.seeds - p.measuring {
+            0 => {}
+            1 => parts.push(format!("{NOTHING} with the other one")),
+            n => parts.push(format!("{NOTHING} with the other {n}")),
+        }
     }
     parts.join("; ")
 }
