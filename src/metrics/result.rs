@@ -32,6 +32,14 @@ pub struct Counts {
     pub never_sent: u64,
 }
 
+impl Counts {
+    /// Whether there is a verdict to draw: some measured request was let in. A cluster that turns all away is never full.
+    #[must_use]
+    pub const fn tell_a_verdict(&self) -> bool {
+        self.measured > self.rejected
+    }
+}
+
 /// How many requests met the promise. Rejected and unfinished ones missed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Attainment {

@@ -57,7 +57,7 @@ pub fn telling_point(report: &Report, pooled: &[Pooled]) -> usize {
         Some(slo) => p
             .mean("attainment")
             .is_some_and(|share| share >= slo.attainment),
-        None => p.state <= State::Stable,
+        None => p.verdict().is_some_and(|state| state <= State::Stable),
     };
     let measured = || pooled.iter().filter(|p| !p.is_empty());
     let last = measured().filter(good).map(|p| p.point).max();
@@ -137,8 +137,8 @@ fn ranked(pooled: &[Pooled], point: usize) -> Vec<&Pooled> {
     let e2e = |p: &Pooled| p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY);
     let mut here: Vec<&Pooled> = pooled.iter().filter(|p| p.point == point).collect();
     here.sort_by(|a, b| {
-        let by_verdict = (a.is_empty(), a.state).cmp(&(b.is_empty(), b.state));
-        by_verdict.then(e2e(a).total_cmp(&e2e(b)))
+        let verdict = |p: &Pooled| (p.is_empty(), p.verdict().is_none(), p.state);
+        verdict(a).cmp(&verdict(b)).then(e2e(a).total_cmp(&e2e(b)))
     });
     let missed = |p: &Pooled| p.mean("attainment").map(|share| 1.0 - share);
     if here.iter().all(|p| p.is_empty() || missed(p).is_some()) {

@@ -76,7 +76,7 @@ pub struct Point {
     pub gpus: u32,
     /// Seeds.
     pub seeds: u32,
-    /// Verdict of most seeds; none where nothing was measured.
+    /// Verdict of most seeds; none where nothing was measured or every request was rejected.
     pub verdict: Option<State>,
     /// How many of the seeds measured any request.
     pub measuring_seeds: u32,
@@ -165,7 +165,7 @@ fn point(report: &Report, p: &Pooled) -> Point {
         layout: report.shape(p.system, p.point).layout.clone(),
         gpus: report.shape(p.system, p.point).gpus,
         seeds: p.seeds,
-        verdict: (!p.is_empty()).then_some(p.state),
+        verdict: p.verdict(),
         measuring_seeds: p.measuring,
         agreeing_seeds: p.agreeing,
         bottleneck: p.bottleneck,

@@ -17,7 +17,8 @@ pub struct Pooled {
     pub seeds: u32,
     /// How many of them measured any request; the others have a say in counts only, unless none did.
     pub measuring: u32,
-    /// The state that most seeds had; of equally frequent ones the worst.
+    /// The state that most seeds had, of those in which some measured request was let in; of equally frequent ones the worst. See
+    /// [`Pooled::verdict`].
     pub state: State,
     /// How many seeds had it.
     pub agreeing: u32,
@@ -42,6 +43,12 @@ impl Pooled {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.counts.measured == 0
+    }
+
+    /// The state; none where nothing was measured or every request was rejected.
+    #[must_use]
+    pub fn verdict(&self) -> Option<State> {
+        self.counts.tell_a_verdict().then_some(self.state)
     }
 
     /// Mean of a figure over seeds.
@@ -93,9 +100,14 @@ fn pool_one(runs: &[&Run]) -> Option<Pooled> {
     } else {
         &measured[..]
     };
-    let (state, agreeing) = most_common(telling.iter().map(|r| r.metrics.verdict.state))?;
+    let judged = telling
+        .iter()
+        .filter(|run| run.metrics.counts.tell_a_verdict());
+    let judged: Vec<&Run> = judged.copied().collect();
+    let states = judged.iter().map(|run| run.metrics.verdict.state);
+    let (state, agreeing) = most_common(states).unwrap_or((State::Stable, 0));
     let bottleneck = most_common(
-        telling
+        judged
             .iter()
             .filter(|r| r.metrics.verdict.state == state)
             .filter_map(|r| r.metrics.verdict.bottleneck),

@@ -99,6 +99,15 @@ pub fn warnings(report: &Report) -> Vec<String> {
 /// What is said of a system of which nothing was measured.
 const NOTHING: &str = "nothing measured";
 
+/// What is said of a system that let no request in.
+const REJECTED: &str = "every request rejected";
+
+/// What stands in place of a verdict where there is none.
+fn without_verdict(p: &Pooled) -> Option<&'static str> {
+    let why = if p.is_empty() { NOTHING } else { REJECTED };
+    p.verdict().is_none().then_some(why)
+}
+
 /// Marks of figures of an overloaded system: those that depend on the length of the run, and those of what a client sent that falls
 /// behind its plan.
 const LONGER: &str = " *";
@@ -126,8 +135,8 @@ fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
 }
 
 fn single_verdict(p: &Pooled, colour: bool) -> String {
-    if p.is_empty() {
-        return NOTHING.to_owned();
+    if let Some(why) = without_verdict(p) {
+        return why.to_owned();
     }
     let mut parts = vec![match p.bottleneck {
         Some(b) if p.state == State::Closed => format!(
@@ -167,7 +176,7 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
 /// `stable 1 /s to 3 /s; overloaded 4 /s to 9 /s (decode KV)`.
 fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
     let label = |p: &Pooled| report.axis.values[p.point].label.as_str();
-    let alike = |p: &Pooled| (p.is_empty(), p.state, p.bottleneck);
+    let alike = |p: &Pooled| (without_verdict(p), p.state, p.bottleneck);
     let spans: Vec<String> = mine
         .chunk_by(|a, b| alike(a) == alike(b))
         .map(|span| {
@@ -177,8 +186,8 @@ fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
             } else {
                 label(first).to_owned()
             };
-            if first.is_empty() {
-                return format!("{NOTHING} {range}");
+            if let Some(why) = without_verdict(first) {
+                return format!("{why} {range}");
             }
             let why = first
                 .bottleneck
@@ -352,8 +361,8 @@ fn in_system_cell(p: &Pooled) -> String {
 }
 
 fn verdict_cell(p: &Pooled) -> String {
-    if p.is_empty() {
-        return NOTHING.to_owned();
+    if let Some(why) = without_verdict(p) {
+        return why.to_owned();
     }
     match (p.state, p.bottleneck) {
         (State::Stable, _) | (_, None) => words::state(p.state).to_owned(),

@@ -225,3 +225,32 @@ fn the_layout_of_a_sweep_is_that_of_the_point_shown() {
     }
     assert_eq!(json["points"][3]["gpus"], 4);
 }
+
+#[test]
+fn a_system_that_rejects_every_request_is_not_called_stable() {
+    // The warm-up fits into eight blocks of 16 tokens, nothing after it does.
+    let lengths = "  lengths: {fixed: {input: 512, output: 16}}\n";
+    let replayed = SMALL.replace(&format!("{lengths}{OPEN}"), "  trace: t.csv\n  warmup: 1\n");
+    let scratch = Scratch::with("s.yaml", &replayed);
+    let rows = (1..=200).map(|at| format!("{at},512,16\n"));
+    let trace: String = rows.collect();
+    let header = "arrival_s,input_tokens,output_tokens\n0,64,16\n";
+    scratch.write("t.csv", &format!("{header}{trace}"));
+    let small = ["--set", "systems.colocated.pool.kv_blocks=8"];
+    let ran = run(&scratch, &small);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(
+        told.contains("colocated  every request rejected\n"),
+        "{told}"
+    );
+    assert!(told.contains("split      stable"), "{told}");
+    assert!(told.contains("200 of 200 requests were rejected"), "{told}");
+    assert!(!told.contains("rest on 0"), "{told}");
+    let summary = scratch.read("output/small/summary.csv");
+    let row = summary.lines().find(|row| row.starts_with("colocated,"));
+    assert!(row.is_some_and(|row| !row.contains("stable")), "{row:?}");
+    let json = run(&scratch, &[&small[..], &["--json"]].concat()).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("stdout is JSON");
+    assert_eq!(json["points"][0]["verdict"], serde_json::Value::Null);
+    assert_eq!(json["points"][1]["verdict"], "stable");
+}
