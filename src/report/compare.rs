@@ -545,6 +545,13 @@ mod tests {
             assert_eq!(rate.seeds, 2);
             assert!(rate.mean > 1.5, "{rate:?}");
         }
+        let style = crate::report::Style {
+            width: 120,
+            colour: false,
+        };
+        let shown = crate::report::terminal(&report, &style);
+        let agree = "2 of 2 seeds agree; nothing measured with the other one";
+        assert!(shown.contains(agree), "{shown}");
         let paired = difference(&report, 0, 1, 0, "requests_per_s").unwrap();
         assert_eq!(paired.seeds, 2);
     }
