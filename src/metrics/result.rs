@@ -92,7 +92,9 @@ pub struct Distribution {
 pub struct Throughput {
     /// Measured requests done, per second from the start of the measured window to the end of the run, the drain included.
     pub requests_per_s: f64,
-    /// Attainment times the rate of measured arrivals; absent without a promise.
+    /// Attainment times the rate of measured arrivals, so that good over offered requests per second is the attainment; absent without a
+    /// promise. The drain is no part of its time, so it may exceed `requests_per_s`. Of a client that sends whenever it may: good
+    /// requests per second of the same span as `requests_per_s`.
     pub good_requests_per_s: Option<f64>,
     /// Their prompt tokens.
     pub input_tokens_per_s: f64,

@@ -498,11 +498,24 @@ fn footnotes(report: &Report, pooled: &[Pooled], point: usize) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if pooled.iter().any(|p| p.point == point && drained(p)) {
+        out.push(
+            "good requests/s: the good share of what arrives per second; requests/s: of what is done, and the time that the last arrivals \
+             take to end counts"
+                .to_owned(),
+        );
+    }
     if pooled.iter().any(|p| p.seeds > 1) {
         out.push("± half the width of the 95 % confidence interval over seeds".to_owned());
     }
     out.extend(report.notes.iter().cloned());
     out
+}
+
+/// Whether more good requests than requests per second are shown, which are over different spans.
+fn drained(p: &Pooled) -> bool {
+    let rate = |name| p.mean(name).unwrap_or(0.0);
+    rate("good_requests_per_s") > rate("requests_per_s")
 }
 
 fn plain_table(width: u16) -> Table {

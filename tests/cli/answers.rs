@@ -254,3 +254,30 @@ fn a_system_that_rejects_every_request_is_not_called_stable() {
     assert_eq!(json["points"][0]["verdict"], serde_json::Value::Null);
     assert_eq!(json["points"][1]["verdict"], "stable");
 }
+
+#[test]
+fn good_requests_beyond_those_done_are_explained_by_the_drain() {
+    const NOTE: &str = "the time that the last arrivals take to end counts";
+    // Ten requests in a few seconds that end long after: all good, and the drain is most of the run.
+    let scratch = with("  rate: 4 /s\n  requests: 10\n");
+    let slow = [
+        "--set",
+        "slo={ttft: 60 s, tpot: 60 s}",
+        "--set",
+        "workload.lengths={fixed: {input: 512, output: 500}}",
+    ];
+    let ran = run(&scratch, &slow);
+    let (good, done) = (
+        figure(&scratch, "good_requests_per_s"),
+        figure(&scratch, "requests_per_s"),
+    );
+    assert!(good > done, "{good} {done}");
+    let offered = figure(&scratch, "offered_requests_per_s");
+    let attainment = figure(&scratch, "attainment");
+    assert!((good / offered - attainment).abs() < 1e-5, "{good}");
+    assert!(ran.out.contains(NOTE), "{}", ran.out);
+    // A promise that all of them break.
+    let strict = [&slow[2..], &["--set", "slo={ttft: 1 ms}"]].concat();
+    let ran = run(&scratch, &strict);
+    assert!(!ran.out.contains(NOTE), "{}", ran.out);
+}
