@@ -32,6 +32,14 @@ pub struct Counts {
     pub never_sent: u64,
 }
 
+impl Counts {
+    /// Whether there is a verdict to draw: some measured request was let in. A cluster that turns all away is never full.
+    #[must_use]
+    pub const fn tell_a_verdict(&self) -> bool {
+        self.measured > self.rejected
+    }
+}
+
 /// How many requests met the promise. Rejected and unfinished ones missed it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Attainment {
@@ -84,7 +92,9 @@ pub struct Distribution {
 pub struct Throughput {
     /// Measured requests done, per second from the start of the measured window to the end of the run, the drain included.
     pub requests_per_s: f64,
-    /// Attainment times the rate of measured arrivals; absent without a promise.
+    /// Attainment times the rate of measured arrivals, so that good over offered requests per second is the attainment; absent without a
+    /// promise. The drain is no part of its time, so it may exceed `requests_per_s`. Of a client that sends whenever it may: good
+    /// requests per second of the same span as `requests_per_s`.
     pub good_requests_per_s: Option<f64>,
     /// Their prompt tokens.
     pub input_tokens_per_s: f64,

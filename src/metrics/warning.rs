@@ -113,7 +113,7 @@ impl Warning {
                 percent(*warmup, *arrived)
             ),
             Self::FewRequests { count } => {
-                format!("percentiles of TTFT rest on {count} requests")
+                format!("percentiles of TTFT rest on {}", counted(*count, "request"))
             }
             Self::Rejected {
                 rejected,
@@ -141,7 +141,11 @@ impl Warning {
             Self::Preempted {
                 preemptions,
                 measured,
-            } => format!("{preemptions} preemptions over {measured} requests"),
+            } => format!(
+                "{} over {}",
+                counted(*preemptions, "preemption"),
+                counted(*measured, "request")
+            ),
             Self::LinkSaturated {
                 link,
                 utilisation,
@@ -198,10 +202,10 @@ impl Warning {
             }
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
             Self::Extrapolated { .. } => {
-                "`pdsim explain` shows which; a profile measured on such shapes (`pdsim calibrate`, `pdsim profile fit`), or another GPU, format or cut"
+                "`pdsim explain` shows which; use a profile measured on such shapes (`pdsim calibrate`, `pdsim profile fit`), or another GPU, format or cut"
             }
             Self::LinkSaturated { .. } => {
-                "a faster link or more prefill and decode instances; larger block_tokens where posting descriptors takes the time"
+                "take a faster link or more prefill and decode instances; raise block_tokens where posting descriptors takes the time"
             }
         }
     }
@@ -243,7 +247,8 @@ impl Warning {
                 arrived: counts.arrived,
             });
         }
-        if with_ttft < 100 {
+        // Percentiles of nothing are not printed; why there is nothing is told below.
+        if (1..100).contains(&with_ttft) {
             out.push(Self::FewRequests { count: with_ttft });
         }
         if counts.rejected > 0 {
@@ -275,6 +280,39 @@ impl Warning {
     }
 }
 
+/// `1 request`, `2 requests`.
+fn counted(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{n} {what}{plural}")
+}
+
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(measured: u64, rejected: u64, with_ttft: u64) -> Vec<Warning> {
+        let counts = Counts {
+            arrived: measured,
+            measured,
+            rejected,
+            ..Counts::default()
+        };
+        Warning::from_counts(&counts, 0, with_ttft, None)
+    }
+
+    #[test]
+    fn percentiles_rest_on_requests_that_there_are() {
+        let seen = |warnings: Vec<Warning>| warnings.iter().map(Warning::seen).collect::<Vec<_>>();
+        let none = seen(of(30, 30, 0));
+        assert_eq!(none, ["30 of 30 requests were rejected"]);
+        let one = seen(of(30, 29, 1));
+        assert_eq!(one[0], "percentiles of TTFT rest on 1 request");
+        let two = seen(of(30, 28, 2));
+        assert_eq!(two[0], "percentiles of TTFT rest on 2 requests");
+        assert_eq!(seen(of(100, 0, 100)), Vec::<String>::new());
+    }
 }

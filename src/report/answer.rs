@@ -7,13 +7,13 @@ use super::words;
 use crate::metrics::{Estimate, State};
 use crate::units::SimDuration;
 
-/// How far a system keeps the promise along the axis. Read from the grid of the sweep: the true crossing lies between
+/// How far a system keeps the promise along the axis, points at which nothing was measured left out. Read from the grid of the sweep: the true crossing lies between
 /// `kept` and `missed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Crossing {
     /// Index into [`Report::systems`].
     pub system: usize,
-    /// The last value before the first miss; none when the first value misses.
+    /// The last value before the first miss; none when the first one misses.
     pub kept: Option<usize>,
     /// The first value that misses; none when all keep.
     pub missed: Option<usize>,
@@ -30,7 +30,10 @@ pub fn crossings(report: &Report, pooled: &[Pooled]) -> Vec<Crossing> {
     }
     (0..report.systems.len())
         .filter_map(|system| {
-            let mine: Vec<&Pooled> = pooled.iter().filter(|p| p.system == system).collect();
+            let mine = pooled
+                .iter()
+                .filter(|p| p.system == system && !p.is_empty());
+            let mine: Vec<&Pooled> = mine.collect();
             if mine.is_empty() {
                 return None;
             }
@@ -47,20 +50,18 @@ pub fn crossings(report: &Report, pooled: &[Pooled]) -> Vec<Crossing> {
 }
 
 /// The point that tells the systems apart best: the last one at which some system still keeps the promise, or is
-/// stable when there is none; else the first.
+/// stable when there is none; else the first at which anything was measured.
 #[must_use]
 pub fn telling_point(report: &Report, pooled: &[Pooled]) -> usize {
     let good = |p: &&Pooled| match report.slo {
         Some(slo) => p
             .mean("attainment")
             .is_some_and(|share| share >= slo.attainment),
-        None => p.state <= State::Stable,
+        None => p.verdict().is_some_and(|state| state <= State::Stable),
     };
-    pooled
-        .iter()
-        .filter(good)
-        .map(|p| p.point)
-        .max()
+    let measured = || pooled.iter().filter(|p| !p.is_empty());
+    let last = measured().filter(good).map(|p| p.point).max();
+    last.or_else(|| measured().map(|p| p.point).min())
         .unwrap_or(0)
 }
 
@@ -130,14 +131,18 @@ fn decisive<'p>(
         .collect()
 }
 
-/// The systems at a point, best first: by attainment, then (and without a promise, after the verdict) by mean E2E.
+/// The systems at a point, best first: by attainment, then (and without a promise, after the verdict) by mean E2E. Those of which nothing
+/// was measured come last.
 fn ranked(pooled: &[Pooled], point: usize) -> Vec<&Pooled> {
     let e2e = |p: &Pooled| p.mean("e2e_mean_ms").unwrap_or(f64::INFINITY);
     let mut here: Vec<&Pooled> = pooled.iter().filter(|p| p.point == point).collect();
-    here.sort_by(|a, b| a.state.cmp(&b.state).then(e2e(a).total_cmp(&e2e(b))));
+    here.sort_by(|a, b| {
+        let verdict = |p: &Pooled| (p.is_empty(), p.verdict().is_none(), p.state);
+        verdict(a).cmp(&verdict(b)).then(e2e(a).total_cmp(&e2e(b)))
+    });
     let missed = |p: &Pooled| p.mean("attainment").map(|share| 1.0 - share);
-    if here.iter().all(|p| missed(p).is_some()) {
-        let missed = |p: &Pooled| missed(p).unwrap_or(1.0);
+    if here.iter().all(|p| p.is_empty() || missed(p).is_some()) {
+        let missed = |p: &Pooled| missed(p).unwrap_or(f64::INFINITY);
         here.sort_by(|a, b| {
             let by_promise = missed(a).total_cmp(&missed(b));
             by_promise.then(e2e(a).total_cmp(&e2e(b)))

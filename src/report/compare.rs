@@ -129,13 +129,19 @@ pub(super) fn by_crossing(report: &Report, crossings: &[Crossing]) -> String {
     let mut order: Vec<&Crossing> = crossings.iter().collect();
     order.sort_by_key(|c| std::cmp::Reverse((c.kept, c.missed.is_none())));
     let parts = order.iter().map(|c| {
-        let name = named(report, c.system);
+        let name = along_axis(report, c.system);
         match (c.kept, c.missed) {
             (Some(kept), Some(missed)) => {
                 format!("{name} up to {} (not at {})", value(kept), value(missed))
             }
             (Some(kept), None) => {
-                format!("{name} up to {}, the last value tried", value(kept))
+                // What came after was tried, but nothing of it was measured.
+                let last = if kept + 1 == report.axis.values.len() {
+                    "tried"
+                } else {
+                    "measured"
+                };
+                format!("{name} up to {}, the last value {last}", value(kept))
             }
             (None, Some(missed)) => format!("{name} nowhere (not even at {})", value(missed)),
             (None, None) => format!("{name} nowhere"),
@@ -225,13 +231,13 @@ pub(super) fn within_noise(report: &Report, decisive: &[&Pooled]) -> Option<Stri
 /// What a comparison of unequal hardware must say: counts, types, and good requests per GPU.
 pub(super) fn unequal_hardware(report: &Report, here: &[&Pooled]) -> Vec<String> {
     let mut out = Vec::new();
-    if counts_differ(report) {
+    let point = here.first().map_or(0, |p| p.point);
+    if counts_differ(report, point) {
         let per_gpu = here.iter().filter_map(|p| {
             let rate = p.mean("good_requests_per_s_per_gpu")?;
             Some(format!("{} {}", label(report, p), digits(rate)))
         });
         let per_gpu: Vec<String> = per_gpu.collect();
-        let point = here.first().map_or(0, |p| p.point);
         let what = if per_gpu.is_empty() {
             "compare the figures per GPU".to_owned()
         } else {
@@ -298,22 +304,34 @@ fn gpu_types<'r>(report: &'r Report, p: &Pooled) -> Vec<&'r str> {
     types
 }
 
-fn counts_differ(report: &Report) -> bool {
-    let mut counts = report.systems.windows(2);
-    counts.any(|pair| pair[0].gpus != pair[1].gpus)
+/// Whether the systems have unequal numbers of GPUs at a point.
+fn counts_differ(report: &Report, point: usize) -> bool {
+    let mut systems = report.systems.windows(2);
+    systems.any(|pair| pair[0].shapes[point].gpus != pair[1].shapes[point].gpus)
 }
 
+/// A system's name, with its GPUs at the point where the systems differ in them.
 fn label(report: &Report, p: &Pooled) -> String {
-    named(report, p.system)
+    let gpus = report.shape(p.system, p.point).gpus;
+    let told = counts_differ(report, p.point).then_some((gpus, gpus));
+    with_gpus(&report.systems[p.system].name, told)
 }
 
-/// A system's name, with its GPUs where these differ.
-fn named(report: &Report, system: usize) -> String {
+/// A system's name, with its GPUs along the axis where the systems differ in them at any point.
+fn along_axis(report: &Report, system: usize) -> String {
     let info = &report.systems[system];
-    match (counts_differ(report), info.gpus) {
-        (false, _) => info.name.clone(),
-        (true, 1) => format!("{} (1 GPU)", info.name),
-        (true, gpus) => format!("{} ({gpus} GPUs)", info.name),
+    let mut points = 0..report.axis.values.len();
+    let told = points.any(|point| counts_differ(report, point));
+    with_gpus(&info.name, told.then(|| info.gpus()))
+}
+
+/// `a`, `a (1 GPU)`, `a (2 GPUs)` or `a (2 to 5 GPUs)`.
+fn with_gpus(name: &str, gpus: Option<(u32, u32)>) -> String {
+    match gpus {
+        None => name.to_owned(),
+        Some((1, 1)) => format!("{name} (1 GPU)"),
+        Some((fewest, most)) if fewest == most => format!("{name} ({most} GPUs)"),
+        Some((fewest, most)) => format!("{name} ({fewest} to {most} GPUs)"),
     }
 }
 
@@ -329,7 +347,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::sentences;
+    use super::super::answer::{sentences, telling_point};
     use super::super::pool::pool;
     use super::super::testing::report;
     use super::*;
@@ -370,7 +388,7 @@ mod tests {
     #[test]
     fn more_gpus_are_said_beside_the_better_system() {
         let mut report = report(&[8.0], 3, 1000);
-        report.systems[2].gpus = 4;
+        report.systems[2].shapes[0].gpus = 4;
         let text = said(&report);
         assert!(
             text.contains("disaggregated (4 GPUs) serves this load better than"),
@@ -380,6 +398,23 @@ mod tests {
             text.contains("unequal numbers of GPUs; good requests/s per GPU: "),
             "{text}"
         );
+    }
+
+    #[test]
+    fn gpus_are_those_of_the_point_spoken_of() {
+        let mut report = report(&[2.0, 8.0], 1, 300);
+        report.axis.is_rate = false;
+        report.slo.as_mut().unwrap().attainment = 0.01;
+        for (shape, gpus) in report.systems[2].shapes.iter_mut().zip([3, 5]) {
+            shape.gpus = gpus;
+        }
+        let text = said(&report);
+        assert!(text.contains("disaggregated (3 to 5 GPUs) up to"), "{text}");
+        assert!(text.contains("colocated (3 GPUs) up to"), "{text}");
+        assert!(text.contains("per GPU at 8 /s: "), "{text}");
+        assert!(text.contains("disaggregated (5 GPUs) "), "{text}");
+        report.systems[2].shapes.reverse();
+        assert!(!said(&report).contains("unequal"), "{}", said(&report));
     }
 
     #[test]
@@ -462,6 +497,63 @@ mod tests {
         }
         let text = said(&report);
         assert!(text.contains("Nothing was measured"), "{text}");
+    }
+
+    /// Takes all measured requests out of the runs of a point.
+    fn emptied(report: &mut Report, point: usize) {
+        for run in report.runs.iter_mut().filter(|run| run.point == point) {
+            run.metrics.counts.measured = 0;
+            run.metrics.attainment.as_mut().unwrap().of = 0;
+        }
+    }
+
+    #[test]
+    fn a_point_without_measured_requests_is_no_miss_and_tells_nothing() {
+        let mut report = report(&[2.0, 3.0, 4.0], 1, 300);
+        report.slo.as_mut().unwrap().attainment = 0.01;
+        emptied(&mut report, 2);
+        let text = said(&report);
+        let kept = "colocated up to 3 /s, the last value measured;";
+        assert!(text.contains(kept), "{text}");
+        assert!(!text.contains("not at"), "{text}");
+        emptied(&mut report, 0);
+        assert!(said(&report).contains(kept), "{}", said(&report));
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+        // Nobody keeps it, and nobody promised anything: the point that was measured.
+        report.slo.as_mut().unwrap().attainment = 1.1;
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+        report.slo = None;
+        assert_eq!(telling_point(&report, &pool(&report)), 1);
+    }
+
+    #[test]
+    fn seeds_that_measured_nothing_have_no_say() {
+        let mut report = report(&[2.0], 3, 300);
+        let before = pool(&report);
+        for run in report.runs.iter_mut().filter(|run| run.seed == 0) {
+            run.metrics.counts.measured = 0;
+            run.metrics.attainment.as_mut().unwrap().of = 0;
+            run.metrics.throughput.requests_per_s = 0.0;
+            run.metrics.verdict.state = State::Overloaded;
+        }
+        let after = pool(&report);
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!((before.seeds, before.agreeing), (3, 3));
+            assert_eq!((after.seeds, after.measuring, after.agreeing), (3, 2, 2));
+            assert_eq!(after.state, State::Stable);
+            let rate = after.figures["requests_per_s"];
+            assert_eq!(rate.seeds, 2);
+            assert!(rate.mean > 1.5, "{rate:?}");
+        }
+        let style = crate::report::Style {
+            width: 120,
+            colour: false,
+        };
+        let shown = crate::report::terminal(&report, &style);
+        let agree = "2 of 2 seeds agree; nothing measured with the other one";
+        assert!(shown.contains(agree), "{shown}");
+        let paired = difference(&report, 0, 1, 0, "requests_per_s").unwrap();
+        assert_eq!(paired.seeds, 2);
     }
 
     #[test]

@@ -30,10 +30,32 @@ pub struct Report {
 pub struct SystemInfo {
     /// Name in the scenario.
     pub name: String,
-    /// What it is in a few words: `3 x a100-80g-sxm tp1` or `1P1D, tp2 + tp1, a100-80g-sxm`.
+    /// What it is made of at each value of the axis, which may change it.
+    pub shapes: Vec<Shape>,
+}
+
+/// What a system is made of at one point.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// In a few words: `3 x a100-80g-sxm tp1` or `1P1D: a100-80g-sxm tp2 + a100-80g-sxm tp1`.
     pub layout: String,
-    /// GPUs in all. When it varies along the axis, the count of the first point.
+    /// GPUs in all.
     pub gpus: u32,
+}
+
+impl SystemInfo {
+    /// What is the same at all points, if it is.
+    pub(super) fn steady<'s, T: PartialEq>(&'s self, of: fn(&'s Shape) -> T) -> Option<T> {
+        let mut each = self.shapes.iter().map(of);
+        let first = each.next()?;
+        each.all(|other| other == first).then_some(first)
+    }
+
+    /// The fewest and the most GPUs along the axis.
+    pub(super) fn gpus(&self) -> (u32, u32) {
+        let counts = || self.shapes.iter().map(|shape| shape.gpus);
+        (counts().min().unwrap_or(0), counts().max().unwrap_or(0))
+    }
 }
 
 /// The swept key and its values; a single run has one value.
@@ -93,6 +115,11 @@ impl Report {
             .collect();
         runs.sort_by_key(|run| run.seed);
         runs
+    }
+
+    /// What a system is made of at a point.
+    pub(super) fn shape(&self, system: usize, point: usize) -> &Shape {
+        &self.systems[system].shapes[point]
     }
 
     /// The promise in words: `TTFT ≤ 250 ms and TPOT ≤ 100 ms for 90 % of requests`.

@@ -55,10 +55,10 @@ pub struct Promise {
 pub struct System {
     /// Name.
     pub name: String,
-    /// What it is in a few words.
+    /// What it is in a few words; `varies` where the axis changes it.
     pub layout: String,
-    /// GPUs.
-    pub gpus: u32,
+    /// GPUs; none where the axis changes their number.
+    pub gpus: Option<u32>,
 }
 
 /// One system at one value of the axis.
@@ -70,11 +70,17 @@ pub struct Point {
     pub value: String,
     /// Offered rate of the scenario; none for a recorded workload.
     pub rate_per_s: Option<f64>,
+    /// What the system is here in a few words.
+    pub layout: String,
+    /// Its GPUs here.
+    pub gpus: u32,
     /// Seeds.
     pub seeds: u32,
-    /// Verdict of most seeds; none where nothing was measured.
+    /// Verdict of most seeds; none where nothing was measured or every request was rejected.
     pub verdict: Option<State>,
-    /// How many seeds agree.
+    /// How many of the seeds measured any request.
+    pub measuring_seeds: u32,
+    /// How many of those have this verdict.
     pub agreeing_seeds: u32,
     /// What holds it back.
     pub bottleneck: Option<Bottleneck>,
@@ -125,8 +131,11 @@ pub fn summarise(report: &Report) -> Summary {
             .iter()
             .map(|s| System {
                 name: s.name.clone(),
-                layout: s.layout.clone(),
-                gpus: s.gpus,
+                layout: s
+                    .steady(|shape| shape.layout.as_str())
+                    .unwrap_or("varies")
+                    .to_owned(),
+                gpus: s.steady(|shape| shape.gpus),
             })
             .collect(),
         axis: report.axis.key.clone(),
@@ -153,8 +162,11 @@ fn point(report: &Report, p: &Pooled) -> Point {
         system: report.systems[p.system].name.clone(),
         value: report.axis.values[p.point].label.clone(),
         rate_per_s: report.axis.values[p.point].rate_per_s,
+        layout: report.shape(p.system, p.point).layout.clone(),
+        gpus: report.shape(p.system, p.point).gpus,
         seeds: p.seeds,
-        verdict: (!p.is_empty()).then_some(p.state),
+        verdict: p.verdict(),
+        measuring_seeds: p.measuring,
         agreeing_seeds: p.agreeing,
         bottleneck: p.bottleneck,
         piling_up: p.piling_up,

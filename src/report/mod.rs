@@ -33,7 +33,7 @@ pub use balance::{Balance, Phase, balance};
 pub use charts::{Curves, write_curves};
 pub use figures::{Figure, figures, value};
 pub use file::{AtomicFile, Error};
-pub use input::{Axis, AxisValue, Report, Run, SystemInfo};
+pub use input::{Axis, AxisValue, Report, Run, Shape, SystemInfo};
 pub use json::{GridCrossing, Point, Promise, Summary, System, summarise};
 pub use pool::{Pooled, difference, pool};
 pub use requests::HEADER as REQUESTS_HEADER;

@@ -15,7 +15,10 @@ pub struct Pooled {
     pub point: usize,
     /// How many seeds.
     pub seeds: u32,
-    /// The state that most seeds had; of equally frequent ones the worst.
+    /// How many of them measured any request; the others have a say in counts only, unless none did.
+    pub measuring: u32,
+    /// The state that most seeds had, of those in which some measured request was let in; of equally frequent ones the worst. See
+    /// [`Pooled::verdict`].
     pub state: State,
     /// How many seeds had it.
     pub agreeing: u32,
@@ -40,6 +43,12 @@ impl Pooled {
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.counts.measured == 0
+    }
+
+    /// The state; none where nothing was measured or every request was rejected.
+    #[must_use]
+    pub fn verdict(&self) -> Option<State> {
+        self.counts.tell_a_verdict().then_some(self.state)
     }
 
     /// Mean of a figure over seeds.
@@ -68,9 +77,8 @@ pub fn difference(
     name: &str,
 ) -> Option<Estimate> {
     let values = |system| -> BTreeMap<u64, f64> {
-        report
-            .runs_of(system, point)
-            .into_iter()
+        let runs = report.runs_of(system, point).into_iter();
+        runs.filter(|run| run.metrics.counts.measured > 0)
             .filter_map(|run| Some((run.seed, super::figures::value(&run.metrics, name)?)))
             .collect()
     };
@@ -84,33 +92,48 @@ pub fn difference(
 
 fn pool_one(runs: &[&Run]) -> Option<Pooled> {
     let first = runs.first()?;
-    let (state, agreeing) = most_common(runs.iter().map(|r| r.metrics.verdict.state))?;
+    let measured = runs.iter().filter(|run| run.metrics.counts.measured > 0);
+    let measured: Vec<&Run> = measured.copied().collect();
+    // A seed that measured nothing shows neither a state nor a rate.
+    let telling = if measured.is_empty() {
+        runs
+    } else {
+        &measured[..]
+    };
+    let judged = telling
+        .iter()
+        .filter(|run| run.metrics.counts.tell_a_verdict());
+    let judged: Vec<&Run> = judged.copied().collect();
+    let states = judged.iter().map(|run| run.metrics.verdict.state);
+    let (state, agreeing) = most_common(states).unwrap_or((State::Stable, 0));
     let bottleneck = most_common(
-        runs.iter()
+        judged
+            .iter()
             .filter(|r| r.metrics.verdict.state == state)
             .filter_map(|r| r.metrics.verdict.bottleneck),
     );
     let estimates = figures().filter_map(|figure| {
-        let values: Vec<f64> = runs
+        let values: Vec<f64> = telling
             .iter()
             .filter_map(|run| (figure.of)(&run.metrics))
             .collect();
         Some((figure.name, Estimate::of(&values)?))
     });
-    let seeds = u32::try_from(runs.len()).unwrap_or(u32::MAX);
+    let count = |runs: &[&Run]| u32::try_from(runs.len()).unwrap_or(u32::MAX);
     Some(Pooled {
         system: first.system,
         point: first.point,
-        seeds,
+        seeds: count(runs),
+        measuring: count(&measured),
         state,
         agreeing,
         paced: first.metrics.client.is_paced(),
         bottleneck: bottleneck.map(|(bottleneck, _)| bottleneck),
-        piling_up: runs
+        piling_up: telling
             .iter()
             .map(|r| r.metrics.verdict.piling_up)
             .sum::<f64>()
-            / f64::from(seeds),
+            / f64::from(count(telling)),
         counts: sum_counts(runs),
         met: runs
             .iter()

@@ -140,9 +140,9 @@ fn pooled_row(report: &Report, pooled: &Pooled) -> Row {
     row
 }
 
-/// The word for a state; of nothing there is none.
+/// The word for a state; none where nothing was measured or every request was rejected.
 const fn verdict(verdict: State, counts: &Counts) -> &'static str {
-    if counts.measured == 0 {
+    if !counts.tell_a_verdict() {
         return "";
     }
     state(verdict)

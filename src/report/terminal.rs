@@ -99,6 +99,15 @@ pub fn warnings(report: &Report) -> Vec<String> {
 /// What is said of a system of which nothing was measured.
 const NOTHING: &str = "nothing measured";
 
+/// What is said of a system that let no request in.
+const REJECTED: &str = "every request rejected";
+
+/// What stands in place of a verdict where there is none.
+fn without_verdict(p: &Pooled) -> Option<&'static str> {
+    let why = if p.is_empty() { NOTHING } else { REJECTED };
+    p.verdict().is_none().then_some(why)
+}
+
 /// Marks of figures of an overloaded system: those that depend on the length of the run, and those of what a client sent that falls
 /// behind its plan.
 const LONGER: &str = " *";
@@ -126,8 +135,8 @@ fn verdicts(report: &Report, pooled: &[Pooled], colour: bool) -> Vec<String> {
 }
 
 fn single_verdict(p: &Pooled, colour: bool) -> String {
-    if p.is_empty() {
-        return NOTHING.to_owned();
+    if let Some(why) = without_verdict(p) {
+        return why.to_owned();
     }
     let mut parts = vec![match p.bottleneck {
         Some(b) if p.state == State::Closed => format!(
@@ -154,7 +163,12 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
         });
     }
     if p.seeds > 1 {
-        parts.push(format!("{} of {} seeds agree", p.agreeing, p.seeds));
+        parts.push(format!("{} of {} seeds agree", p.agreeing, p.measuring));
+        match p.seeds - p.measuring {
+            0 => {}
+            1 => parts.push(format!("{NOTHING} with the other one")),
+            n => parts.push(format!("{NOTHING} with the other {n}")),
+        }
     }
     parts.join("; ")
 }
@@ -162,7 +176,7 @@ fn single_verdict(p: &Pooled, colour: bool) -> String {
 /// `stable 1 /s to 3 /s; overloaded 4 /s to 9 /s (decode KV)`.
 fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
     let label = |p: &Pooled| report.axis.values[p.point].label.as_str();
-    let alike = |p: &Pooled| (p.is_empty(), p.state, p.bottleneck);
+    let alike = |p: &Pooled| (without_verdict(p), p.state, p.bottleneck);
     let spans: Vec<String> = mine
         .chunk_by(|a, b| alike(a) == alike(b))
         .map(|span| {
@@ -172,8 +186,8 @@ fn along_axis(report: &Report, mine: &[&Pooled], colour: bool) -> String {
             } else {
                 label(first).to_owned()
             };
-            if first.is_empty() {
-                return format!("{NOTHING} {range}");
+            if let Some(why) = without_verdict(first) {
+                return format!("{why} {range}");
             }
             let why = first
                 .bottleneck
@@ -284,8 +298,12 @@ fn details(report: &Report, pooled: &[Pooled], point: usize, width: u16) -> Stri
             table.add_row(std::iter::once(label.to_owned()).chain(cells));
         }
     };
-    add("layout", &|p| report.systems[p.system].layout.clone());
-    add("GPUs", &|p| gpus(report, p).to_string());
+    add("layout", &|p| {
+        report.shape(p.system, p.point).layout.clone()
+    });
+    add("GPUs", &|p| {
+        report.shape(p.system, p.point).gpus.to_string()
+    });
     add("verdict", &verdict_cell);
     add("good requests", &good_cell);
     for (label, name) in [
@@ -342,16 +360,9 @@ fn in_system_cell(p: &Pooled) -> String {
     mean.map_or_else(String::new, digits)
 }
 
-fn gpus(report: &Report, p: &Pooled) -> u32 {
-    report
-        .runs_of(p.system, p.point)
-        .first()
-        .map_or(report.systems[p.system].gpus, |run| run.metrics.gpus)
-}
-
 fn verdict_cell(p: &Pooled) -> String {
-    if p.is_empty() {
-        return NOTHING.to_owned();
+    if let Some(why) = without_verdict(p) {
+        return why.to_owned();
     }
     match (p.state, p.bottleneck) {
         (State::Stable, _) | (_, None) => words::state(p.state).to_owned(),
@@ -487,11 +498,24 @@ fn footnotes(report: &Report, pooled: &[Pooled], point: usize) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if pooled.iter().any(|p| p.point == point && drained(p)) {
+        out.push(
+            "good requests/s: the good share of what arrives per second; requests/s: of what is done, and the time that the last arrivals \
+             take to end counts"
+                .to_owned(),
+        );
+    }
     if pooled.iter().any(|p| p.seeds > 1) {
         out.push("± half the width of the 95 % confidence interval over seeds".to_owned());
     }
     out.extend(report.notes.iter().cloned());
     out
+}
+
+/// Whether more good requests than requests per second are shown, which are over different spans.
+fn drained(p: &Pooled) -> bool {
+    let rate = |name| p.mean(name).unwrap_or(0.0);
+    rate("good_requests_per_s") > rate("requests_per_s")
 }
 
 fn plain_table(width: u16) -> Table {

@@ -1,6 +1,6 @@
 //! A synthetic experiment for tests: three systems of different strength over a sweep of rates.
 
-use super::{Axis, AxisValue, Report, Run, SystemInfo};
+use super::{Axis, AxisValue, Report, Run, Shape, SystemInfo};
 use crate::metrics::Slo;
 use crate::metrics::testing::{Load, simulate};
 use crate::units::SimDuration;
@@ -64,8 +64,13 @@ pub(crate) fn report(rates: &[f64], seeds: u64, requests: u32) -> Report {
             .iter()
             .map(|toy| SystemInfo {
                 name: toy.name.to_owned(),
-                layout: format!("{} x toy", toy.gpus),
-                gpus: toy.gpus,
+                shapes: vec![
+                    Shape {
+                        layout: format!("{} x toy", toy.gpus),
+                        gpus: toy.gpus,
+                    };
+                    rates.len()
+                ],
             })
             .collect(),
         axis: Axis {

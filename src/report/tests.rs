@@ -211,7 +211,9 @@ fn show(name: &str, report: &Report) {
 #[test]
 fn charts_are_pngs_of_the_documented_size() {
     let mut report = report(&[2.0, 4.0, 6.0, 8.0, 10.0, 12.0], 3, 1000);
-    report.systems[2].gpus = 4;
+    for shape in &mut report.systems[2].shapes {
+        shape.gpus = 4;
+    }
     show("sweep", &report);
     let files = written(&report);
     for name in [

@@ -122,6 +122,9 @@ pub fn did_you_mean<'a>(seen: &str, allowed: impl IntoIterator<Item = &'a str>) 
     }
 }
 
+/// What is expected where a key has a list of words.
+pub(super) const A_WORD: &str = "expected a word";
+
 /// Turns serde's message into ours: lower-case, with the nearest name, without "field" and "variant".
 #[must_use]
 pub(super) fn rephrase(message: &str) -> String {
@@ -151,6 +154,10 @@ pub(super) fn rephrase(message: &str) -> String {
     // A Rust type's name says nothing to a person.
     let message = match message.split_once("expected struct ") {
         Some((before, _)) => format!("{before}expected a map of keys"),
+        None => message,
+    };
+    let message = match message.split_once("expected enum ") {
+        Some((before, _)) => format!("{before}{A_WORD}"),
         None => message,
     };
     message
@@ -186,6 +193,10 @@ mod tests {
         assert_eq!(
             rephrase("invalid type: integer `5`, expected struct Output"),
             "is the integer `5`, expected a map of keys"
+        );
+        assert_eq!(
+            rephrase("invalid type: sequence, expected enum Overlap"),
+            "is a sequence, expected a word"
         );
     }
 }

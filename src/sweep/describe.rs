@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::cluster::{PoolSpec, Role, SystemSpec};
-use crate::report::{Axis, AxisValue, Report, Run, SystemInfo};
+use crate::report::{Axis, AxisValue, Report, Run, Shape, SystemInfo};
 use crate::scenario::Experiment;
 
 /// Puts the runs of an experiment beside the names of what was run.
@@ -24,7 +24,9 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>) -> Report {
         name: experiment.name.clone(),
         question: experiment.question.clone(),
         slo: first.slo,
-        systems: first.systems.iter().map(info).collect(),
+        systems: (0..first.systems.len())
+            .map(|system| info(experiment, system))
+            .collect(),
         axis: Axis {
             key: experiment.axis.key.clone(),
             unit: experiment.axis.unit.to_owned(),
@@ -41,9 +43,17 @@ pub(super) fn report(experiment: &Experiment, runs: Vec<Run>) -> Report {
     }
 }
 
-fn info(system: &SystemSpec) -> SystemInfo {
+/// A system under its name and what each point makes of it.
+fn info(experiment: &Experiment, system: usize) -> SystemInfo {
+    let points = experiment.points.iter();
     SystemInfo {
-        name: system.name.clone(),
+        name: experiment.points[0].systems[system].name.clone(),
+        shapes: points.map(|point| shape(&point.systems[system])).collect(),
+    }
+}
+
+fn shape(system: &SystemSpec) -> Shape {
+    Shape {
         layout: layout(&system.pools),
         gpus: system.gpus(),
     }

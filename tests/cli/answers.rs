@@ -199,3 +199,85 @@ fn requests_that_a_client_never_got_to_send_are_counted() {
     assert_eq!(figure(&scratch, "never_sent").to_bits(), 0.0_f64.to_bits());
     assert!(!ran.err.contains("never sent"), "{}", ran.err);
 }
+
+#[test]
+fn the_layout_of_a_sweep_is_that_of_the_point_shown() {
+    let scratch = Scratch::new();
+    let text = format!("{SMALL}sweep: {{systems.split.prefill.instances: [1, 3]}}\n");
+    scratch.write("s.yaml", &text);
+    let told = run(&scratch, &[]).out;
+    let shown = told.split_once("At systems.split.prefill.instances = ");
+    let (_, shown) = shown.unwrap_or_else(|| panic!("{told}"));
+    assert!(shown.starts_with("3: "), "{told}");
+    assert!(shown.contains("3P1D: a100-80g-sxm"), "{told}");
+    assert!(!shown.contains("1P1D"), "{told}");
+    assert!(told.contains("split (2 to 4 GPUs)"), "{told}");
+    assert!(told.contains("split (4 GPUs) "), "{told}");
+    let json = run(&scratch, &["--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("stdout is JSON");
+    assert_eq!(json["systems"][0]["gpus"], 2);
+    assert_eq!(json["systems"][1]["gpus"], serde_json::Value::Null);
+    assert_eq!(json["systems"][1]["layout"], "varies");
+    let layouts = [1, 3].map(|split: usize| json["points"][split]["layout"].as_str());
+    let starts = ["1P1D: ", "3P1D: "];
+    for (layout, start) in layouts.iter().zip(starts) {
+        assert!(layout.is_some_and(|l| l.starts_with(start)), "{layout:?}");
+    }
+    assert_eq!(json["points"][3]["gpus"], 4);
+}
+
+#[test]
+fn a_system_that_rejects_every_request_is_not_called_stable() {
+    // The warm-up fits into eight blocks of 16 tokens, nothing after it does.
+    let lengths = "  lengths: {fixed: {input: 512, output: 16}}\n";
+    let replayed = SMALL.replace(&format!("{lengths}{OPEN}"), "  trace: t.csv\n  warmup: 1\n");
+    let scratch = Scratch::with("s.yaml", &replayed);
+    let rows = (1..=200).map(|at| format!("{at},512,16\n"));
+    let trace: String = rows.collect();
+    let header = "arrival_s,input_tokens,output_tokens\n0,64,16\n";
+    scratch.write("t.csv", &format!("{header}{trace}"));
+    let small = ["--set", "systems.colocated.pool.kv_blocks=8"];
+    let ran = run(&scratch, &small);
+    let told = format!("{}{}", ran.out, ran.err);
+    assert!(
+        told.contains("colocated  every request rejected\n"),
+        "{told}"
+    );
+    assert!(told.contains("split      stable"), "{told}");
+    assert!(told.contains("200 of 200 requests were rejected"), "{told}");
+    assert!(!told.contains("rest on 0"), "{told}");
+    let summary = scratch.read("output/small/summary.csv");
+    let row = summary.lines().find(|row| row.starts_with("colocated,"));
+    assert!(row.is_some_and(|row| !row.contains("stable")), "{row:?}");
+    let json = run(&scratch, &[&small[..], &["--json"]].concat()).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("stdout is JSON");
+    assert_eq!(json["points"][0]["verdict"], serde_json::Value::Null);
+    assert_eq!(json["points"][1]["verdict"], "stable");
+}
+
+#[test]
+fn good_requests_beyond_those_done_are_explained_by_the_drain() {
+    const NOTE: &str = "the time that the last arrivals take to end counts";
+    // Ten requests in a few seconds that end long after: all good, and the drain is most of the run.
+    let scratch = with("  rate: 4 /s\n  requests: 10\n");
+    let slow = [
+        "--set",
+        "slo={ttft: 60 s, tpot: 60 s}",
+        "--set",
+        "workload.lengths={fixed: {input: 512, output: 500}}",
+    ];
+    let ran = run(&scratch, &slow);
+    let (good, done) = (
+        figure(&scratch, "good_requests_per_s"),
+        figure(&scratch, "requests_per_s"),
+    );
+    assert!(good > done, "{good} {done}");
+    let offered = figure(&scratch, "offered_requests_per_s");
+    let attainment = figure(&scratch, "attainment");
+    assert!((good / offered - attainment).abs() < 1e-5, "{good}");
+    assert!(ran.out.contains(NOTE), "{}", ran.out);
+    // A promise that all of them break.
+    let strict = [&slow[2..], &["--set", "slo={ttft: 1 ms}"]].concat();
+    let ran = run(&scratch, &strict);
+    assert!(!ran.out.contains(NOTE), "{}", ran.out);
+}

@@ -185,6 +185,7 @@ fn a_run_says_which_share_of_its_kernel_time_nobody_measured() {
         100.0 * share
     );
     assert!(told.contains(&line), "{line} is not in {told}");
+    assert!(told.contains("use a profile measured on such"), "{told}");
     let stepped = [&long[..], &["--no-fast-forward"]].concat();
     assert_eq!(unmeasured(&scratch, &stepped).0, shares);
 

@@ -19,7 +19,7 @@ const EARLY: &str = "systems.split.reservation=early";
 const LAYERWISE: &str = "systems.split.transfer.overlap=layerwise";
 
 /// Settings, and what the refusal says.
-const REFUSED: [(&[&str], &[&str]); 13] = [
+const REFUSED: [(&[&str], &[&str]); 14] = [
     (
         &[FAIR, "systems.split.transfer.in_flight=0"],
         &["transfer.in_flight: is 0", "at least 1"],
@@ -27,6 +27,10 @@ const REFUSED: [(&[&str], &[&str]); 13] = [
     (
         &["systems.split.transfer.mode=pul"],
         &["transfer.mode", "`pul`", "pull"],
+    ),
+    (
+        &["systems.split.transfer.overlap=true"],
+        &["transfer.overlap: unknown word `true` (allowed: none, chunk, layerwise)"],
     ),
     (
         &["systems.split.transfer.mode=pull", EARLY, LAYERWISE],

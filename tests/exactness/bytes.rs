@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use pdsim::metrics::{Collector, Config, Slo, Warmup};
-use pdsim::report::{Axis, AxisValue, Report, Run, SystemInfo, write_all};
+use pdsim::report::{Axis, AxisValue, Report, Run, Shape, SystemInfo, write_all};
 use pdsim::sim::{Options, simulate};
 use pdsim::units::SimDuration;
 
@@ -86,8 +86,10 @@ fn files(scenarios: &[Scenario], batch: u64, fast_forward: bool) -> BTreeMap<Str
     };
     let system = |scenario: &Scenario| SystemInfo {
         name: scenario.spec.name.clone(),
-        layout: String::new(),
-        gpus: scenario.spec.gpus(),
+        shapes: vec![Shape {
+            layout: String::new(),
+            gpus: scenario.spec.gpus(),
+        }],
     };
     let value = AxisValue {
         label: "any".to_owned(),

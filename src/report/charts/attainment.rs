@@ -4,7 +4,7 @@ use super::canvas::{Figure, Line, Panel};
 use super::scale::Scale;
 use super::{legend, subtitle};
 use crate::report::answer::percent;
-use crate::report::input::Report;
+use crate::report::input::{Report, SystemInfo};
 use crate::report::pool::Pooled;
 
 /// The figure; none without a promise or for a sweep that is not over ascending numbers. With `per_gpu`, the rate per
@@ -62,20 +62,22 @@ pub(super) fn figure(report: &Report, pooled: &[Pooled], per_gpu: bool) -> Optio
 }
 
 fn differs_in_gpus(report: &Report) -> bool {
-    let systems = &report.systems;
-    report.axis.is_rate && systems.windows(2).any(|pair| pair[0].gpus != pair[1].gpus)
+    // The rate changes no system: its GPUs are those of any point.
+    let fewest = |system: &SystemInfo| system.gpus().0;
+    let mut pairs = report.systems.windows(2);
+    report.axis.is_rate && pairs.any(|pair| fewest(&pair[0]) != fewest(&pair[1]))
 }
 
 fn line(report: &Report, pooled: &[Pooled], system: usize, per_gpu: bool) -> Line {
-    let gpus = if per_gpu {
-        f64::from(report.systems[system].gpus.max(1))
-    } else {
-        1.0
-    };
     let (points, errors) = pooled
         .iter()
         .filter(|p| p.system == system)
         .filter_map(|p| {
+            let gpus = if per_gpu {
+                f64::from(report.shape(system, p.point).gpus.max(1))
+            } else {
+                1.0
+            };
             let x = report.axis.values[p.point].value? / gpus;
             let attainment = p.figures.get("attainment")?;
             let half = attainment.half_width.map(|half| 100.0 * half);

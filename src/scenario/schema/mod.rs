@@ -137,6 +137,33 @@ pub struct Output {
 /// # Errors
 /// When a key is unknown, missing, or of the wrong type.
 pub(super) fn read(tree: &Value) -> Result<Scenario, (String, String)> {
+    read_once(tree).map_err(|(path, message)| {
+        // Of something else in place of a word serde does not list the words; of a wrong word it does.
+        let message = word_at(tree, &path)
+            .filter(|_| message.ends_with(super::problem::A_WORD))
+            .and_then(|with_word| read_once(&with_word).err())
+            .filter(|(same, _)| *same == path)
+            .map_or(message, |(_, listed)| listed);
+        (path, message)
+    })
+}
+
+/// The tree with the number or truth value at `path` written as a word.
+fn word_at(tree: &Value, path: &str) -> Option<Value> {
+    let mut tree = tree.clone();
+    let value = path
+        .split('.')
+        .try_fold(&mut tree, |at, key| at.get_mut(key))?;
+    let word = match value {
+        Value::Bool(truth) => truth.to_string(),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    *value = Value::String(word);
+    Some(tree)
+}
+
+fn read_once(tree: &Value) -> Result<Scenario, (String, String)> {
     let mut track = serde_path_to_error::Track::new();
     let reader = serde_path_to_error::Deserializer::new(tree.clone(), &mut track);
     // Maps with one key stand for enums (`{gamma: {cv: 2}}`); YAML tags (`!gamma`) are not for people.
