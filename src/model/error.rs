@@ -41,6 +41,20 @@ pub enum ModelError {
         /// What is allowed.
         allowed: String,
     },
+    /// Key/value heads can neither be dealt evenly to so many tensor-parallel ranks nor copied evenly.
+    #[error(
+        "tp {tp} and the {kv_heads} key/value heads of {model} do not divide one another, so ranks would be unequal; possible: {possible}"
+    )]
+    BadKvTp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        tp: u32,
+        /// Its key/value heads.
+        kv_heads: u32,
+        /// Degrees that work.
+        possible: String,
+    },
     /// The model cannot be cut into so many tensor-parallel ranks.
     #[error("tp {tp} does not divide the {heads} attention heads of {model}; possible: {possible}")]
     BadTp {

@@ -118,19 +118,7 @@ impl ModelSpec {
     /// When tp does not divide the heads, pp exceeds the layers, a dense model is to have dp or ep, or ep is neither 1 nor all ranks
     /// of a stage.
     pub fn check_parallelism(&self, p: Parallelism) -> Result<(), ModelError> {
-        let heads = self.attention.heads();
-        if p.tp == 0 || !heads.is_multiple_of(p.tp) {
-            let possible: Vec<String> = (1..=heads.min(64))
-                .filter(|t| heads.is_multiple_of(*t))
-                .map(|t| t.to_string())
-                .collect();
-            return Err(ModelError::BadTp {
-                model: self.name.clone(),
-                tp: p.tp,
-                heads,
-                possible: possible.join(", "),
-            });
-        }
+        self.check_tp(p.tp)?;
         if p.pp == 0 || p.pp > self.layers {
             return Err(ModelError::BadPp {
                 model: self.name.clone(),
@@ -139,6 +127,41 @@ impl ModelSpec {
             });
         }
         self.check_experts(p)
+    }
+
+    /// Ranks have equal shares of the heads; of key/value heads, too, or as many ranks hold a copy of each.
+    fn check_tp(&self, tp: u32) -> Result<(), ModelError> {
+        let heads = self.attention.heads();
+        let kv_heads = match &self.attention {
+            Attention::Grouped(a) => a.kv_heads,
+            // The latent is on every rank.
+            Attention::Latent(_) => 1,
+        };
+        let of_heads = |tp: u32| tp > 0 && heads.is_multiple_of(tp);
+        let of_kv_heads = |tp: u32| kv_heads.is_multiple_of(tp) || tp.is_multiple_of(kv_heads);
+        if of_heads(tp) && of_kv_heads(tp) {
+            return Ok(());
+        }
+        let possible: Vec<String> = (1..=heads.min(64))
+            .filter(|&tp| of_heads(tp) && of_kv_heads(tp))
+            .map(|tp| tp.to_string())
+            .collect();
+        let (model, possible) = (self.name.clone(), possible.join(", "));
+        Err(if of_heads(tp) {
+            ModelError::BadKvTp {
+                model,
+                tp,
+                kv_heads,
+                possible,
+            }
+        } else {
+            ModelError::BadTp {
+                model,
+                tp,
+                heads,
+                possible,
+            }
+        })
     }
 
     /// Checks the degrees that need experts.
@@ -299,6 +322,16 @@ mod tests {
             let error = model(name).unwrap().check_parallelism(cut).unwrap_err();
             error.to_string()
         };
+        let uneven = model("qwen2.5-7b").unwrap().check_tp(7).unwrap_err();
+        assert_eq!(
+            uneven.to_string(),
+            "tp 7 and the 4 key/value heads of qwen2.5-7b do not divide one another, so ranks would be unequal; possible: 1, 2, 4, 28"
+        );
+        assert!(
+            model("glm-4.5").unwrap().check_tp(12).is_err(),
+            "8 key/value heads"
+        );
+        assert!(model("qwen2.5-7b").unwrap().check_tp(4).is_ok());
         assert_eq!(
             refused("deepseek-v3", 0),
             "dp 0 leaves deepseek-v3 no ranks; expected at least 1"
