@@ -134,6 +134,14 @@ impl Document {
         self.overrides.iter().any(|o| is_prefix(&o.path, path))
     }
 
+    /// The sweep value that sets something at or below `path`, but for the key at `key` itself.
+    pub(super) fn swept_beside(&self, path: &str, key: &str) -> Option<&str> {
+        let beside = |o: &&Override| {
+            o.origin == Origin::Sweep && is_prefix(path, &o.path) && !is_prefix(&o.path, key)
+        };
+        self.overrides.iter().find(beside).map(|o| o.text.as_str())
+    }
+
     /// Lets `fill` add defaults to the tree.
     pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Value)) {
         fill(&mut self.tree);

@@ -135,3 +135,28 @@ fn counts_say_what_is_truly_allowed_and_closed_loops_how_they_are_written() {
         &["workload.requests: is missing, expected `requests`, `duration` or both"],
     );
 }
+
+#[test]
+fn a_key_that_another_point_of_the_sweep_needs_is_noted_instead() {
+    let scratch = Scratch::new();
+    let swept = |axis: &str, sets: &[&str]| {
+        let axis = format!("sweep={{{axis}}}");
+        let mut args = vec!["check", "s.yaml", "--set", &axis];
+        for set in sets {
+            args.extend(["--set", set]);
+        }
+        scratch.pdsim(&args)
+    };
+    let policies = "systems.colocated.policy: [colocated, chunked]";
+    let ran = swept(policies, &["systems.colocated.chunk_budget=512"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let note = "at sweep value `systems.colocated.policy: colocated`, systems.colocated.chunk_budget is of no effect";
+    assert!(format!("{}{}", ran.out, ran.err).contains(note), "{ran:?}");
+    let preemptions = "systems.colocated.preemption: [recompute, swap]";
+    let ran = swept(preemptions, &["systems.colocated.swap_bandwidth=25 GB/s"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // Nothing beside it is swept: the key itself is the mistake.
+    let budgets = swept("systems.colocated.chunk_budget: [256, 512]", &[]);
+    assert_eq!(budgets.code, 2, "{budgets:?}");
+    assert!(budgets.err.contains("is of no effect"), "{}", budgets.err);
+}

@@ -16,13 +16,13 @@ impl Builder<'_> {
         // The budget of policy `chunked` may be the engine's.
         let asked = system.chunk_budget.is_some() && system.policy != Policy::Chunked;
         let used = chunked.is_empty() || chunked.contains(&true);
-        self.require(!asked || used, &format!("{path}.chunk_budget"), || {
+        self.require_use(!asked || used, path, &format!("{path}.chunk_budget"), || {
             "is of no effect: no pool of this system computes prompts in chunks; write `policy: chunked`, or `batch: decode_first` for a pool, \
              or remove it"
                 .to_owned()
         });
         if let (Policy::Disaggregated, Some(prefill)) = (system.policy, &system.prefill) {
-            self.check_prefill_only(&format!("{path}.prefill"), prefill);
+            self.check_prefill_only(path, prefill);
         }
         self.check_early_chunks(path, system, used);
     }
@@ -36,14 +36,14 @@ impl Builder<'_> {
         };
         let chunked = is_chunked(system, pool, role);
         let idle = pool.chunk_budget.is_some() && !chunked;
-        self.require(!idle, &format!("{path}.{key}.chunk_budget"), || {
+        self.require_use(!idle, path, &format!("{path}.{key}.chunk_budget"), || {
             "is of no effect: what prompts this pool gets it computes whole; write `batch: decode_first` beside it, or remove it"
                 .to_owned()
         });
         // Streams have a message of their own.
         let whole = !chunked || system.policy == Policy::Multiplexed;
         let idle = pool.max_step_tokens.is_some() && !whole;
-        self.require(!idle, &format!("{path}.{key}.max_step_tokens"), || {
+        self.require_use(!idle, path, &format!("{path}.{key}.max_step_tokens"), || {
             "is of no effect: this pool computes prompts in chunks, within `chunk_budget`; write that, or remove it"
                 .to_owned()
         });
@@ -60,7 +60,7 @@ impl Builder<'_> {
             ("kv_reserve", pool.kv_reserve.is_some()),
             ("max_decode_context", pool.max_decode_context.is_some()),
         ] {
-            self.require(!written, &format!("{path}.{key}"), || {
+            self.require_use(!written, path, &format!("{path}.prefill.{key}"), || {
                 format!(
                     "is of no effect: nothing decodes on prefill instances; remove it, or write `{key}` for `decode`"
                 )
@@ -75,7 +75,7 @@ impl Builder<'_> {
         let prefill = system.prefill.as_ref();
         let some = prefill.is_none_or(|pool| is_chunked(system, pool, Role::Prefill));
         let possible = some || (system.policy.moves() && chunked);
-        self.require(!asked || possible, &format!("{path}.transfer.overlap"), || {
+        self.require_use(!asked || possible, path, &format!("{path}.transfer.overlap"), || {
             "is `chunk`, but the prefill pool computes prompts whole, so that no chunk is there before the last one; write a `chunk_budget` \
              for `prefill`, or `overlap: layerwise`"
                 .to_owned()

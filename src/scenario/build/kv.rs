@@ -30,7 +30,7 @@ impl Builder<'_> {
         let in_pool = pool.swap_bandwidth.is_some();
         let key = Self::tuning_path(context, path, in_pool, "swap_bandwidth");
         if let Some(bandwidth) = tuning.swap_bandwidth {
-            self.require(kind == schema::Preemption::Swap, &key, || {
+            self.require_use(kind == schema::Preemption::Swap, context.path, &key, || {
                 "is of no use without `preemption: swap`; remove it or write that, too".to_owned()
             });
             self.require(bandwidth.0 > 0.0, &key, || {

@@ -101,6 +101,28 @@ impl<'d> Builder<'d> {
         good
     }
 
+    /// Files a problem about a key of the system at `system` that is of no effect; a note where the sweep changes something beside
+    /// it there, since at another point the key may be needed.
+    fn require_use(
+        &mut self,
+        used: bool,
+        system: &str,
+        path: &str,
+        message: impl FnOnce() -> String,
+    ) {
+        if used {
+            return;
+        }
+        let message = message();
+        match self.document.swept_beside(system, path) {
+            Some(value) => {
+                let note = format!("at sweep value `{value}`, {path} {message}");
+                self.notes.push(note);
+            }
+            None => self.wrong(path, message),
+        }
+    }
+
     /// The name is a folder below `output`, so it must not lead elsewhere.
     fn check_name(&mut self) {
         let name = self.scenario.name.as_deref().unwrap_or_default();

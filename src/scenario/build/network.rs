@@ -28,7 +28,8 @@ impl Builder<'_> {
                 ("most_per_transfer", transfer.most_per_transfer.is_some()),
                 ("node", transfer.node.is_some()),
             ] {
-                self.require(!there, &format!("{key}.{name}"), || {
+                let system = key.trim_end_matches(".transfer");
+                self.require_use(!there, system, &format!("{key}.{name}"), || {
                     "is for `contention: fair` only; write that, too, or remove it".to_owned()
                 });
             }

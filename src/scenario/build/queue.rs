@@ -69,7 +69,7 @@ impl Builder<'_> {
     ) -> LongPrompts {
         let interrupts = keys.interrupts.unwrap_or(true);
         let mixed = context.system.policy == Policy::MixedPool;
-        self.require(interrupts || mixed, &format!("{path}.interrupts"), || {
+        self.require_use(interrupts || mixed, context.path, &format!("{path}.interrupts"), || {
             "is false, which has an effect only under policy `mixed_pool`: elsewhere no instance decodes beside prompts that go \
              on to another; leave it out"
                 .to_owned()
