@@ -28,8 +28,8 @@ fn the_list_tells_fitted_profiles_from_borrowed_ones() {
     );
     let h20 = cells(&ran, "h20").join(" ");
     assert!(h20.ends_with("datasheet, borrowed from h100-sxm"), "{h20}");
-    let mi300x = cells(&ran, "mi300x");
-    assert_eq!(mi300x.last().map(String::as_str), Some("datasheet"));
+    let b60 = cells(&ran, "b60");
+    assert_eq!(b60.last().map(String::as_str), Some("datasheet"));
 }
 
 #[test]

@@ -42,7 +42,10 @@ fn a_gpu_with_borrowed_timings_says_whose() {
 
 #[test]
 fn a_gpu_without_timings_is_left_with_its_data_sheet() {
-    let text = resolved(&["systems.colocated.pool.gpu=mi300x"]);
+    let text = resolved(&[
+        "systems.colocated.pool.gpu=b60",
+        "systems.colocated.pool.tp=2",
+    ]);
     let fact = "# systems.colocated.pool: roofline step times (no published coefficients for this pool, no timings in the GPU's profile)";
     assert!(text.contains(fact), "{text}");
     let scratch = Scratch::new();
@@ -50,13 +53,15 @@ fn a_gpu_without_timings_is_left_with_its_data_sheet() {
         "check",
         "s.yaml",
         "--set",
-        "systems.colocated.pool.gpu=mi300x",
+        "systems.colocated.pool.gpu=b60",
+        "--set",
+        "systems.colocated.pool.tp=2",
         "--set",
         "systems.colocated.latency=calibrated",
     ];
     scratch.pdsim(&asked).refused(&[
         "systems.colocated.latency",
-        "the profile of mi300x has no kernel timings",
+        "the profile of b60 has no kernel timings",
         "use `roofline`",
     ]);
 }
