@@ -63,6 +63,9 @@ impl<K: Kernels> Operators<K> {
             .iter()
             .map(|chunk| of_all(std::slice::from_ref(chunk)));
         let mut of_rank = self.slowest(alone.collect());
+        if chunks.len() <= self.p.dp as usize {
+            return of_rank;
+        }
         let at_once = of_all(chunks);
         if total(&at_once) < total(&of_rank) {
             for (op, whole) in of_rank.iter_mut().zip(at_once) {
