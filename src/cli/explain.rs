@@ -94,7 +94,7 @@ fn split_line(system: &str, b: &Balance) -> String {
         b.output_tokens,
         1e3 * p.seconds,
         1e3 * d.seconds,
-        d.batch,
+        b.decode_batch,
         p.seconds / d.seconds,
         p.instances,
         d.instances,

@@ -327,11 +327,7 @@ impl Instance {
             return;
         }
         host.schedule(self.lane, clock.end_of(run, steps));
-        let unused = if self.kv.is_limited() {
-            first.batch.untouched(steps)
-        } else {
-            0
-        };
+        let unused = first.batch.untouched(steps);
         first.batch.steps = steps;
         self.kv.give(unused);
         self.unreported -= unused;

@@ -4,7 +4,7 @@
 //! which no engine does: it keeps a simulation from standing still, and is not a policy. It goes by every pool of a
 //! role, the smallest included: a router that saw only the instances large enough would learn from it how long an output will be.
 
-use super::spec::{KvReserve, KvSpec, Role};
+use super::spec::{KvReserve, KvSpec, PoolSpec, Role};
 use super::state::Cluster;
 use crate::ids::PoolId;
 use crate::kv::blocks_for;
@@ -40,9 +40,23 @@ impl KvSpec {
     }
 }
 
+/// Tokens that an instance of any of `pools` holds, or one of its attention data-parallel ranks.
+pub(super) fn tokens_everywhere(pools: &[PoolSpec]) -> u64 {
+    let tokens = pools.iter().filter_map(|pool| {
+        let block = u64::from(pool.kv.block_tokens);
+        Some(pool.blocks_of_a_rank()?.saturating_mul(block))
+    });
+    tokens.min().unwrap_or(u64::MAX)
+}
+
 impl Cluster {
     /// What a request lacks on its way, if a pool there could not hold it even alone.
     pub(super) fn never_fits(&self, request: &RequestSpec) -> Option<Shortage> {
+        let longest = u64::from(request.input_tokens)
+            + u64::from(request.max_output.max(request.output_tokens));
+        if longest <= self.always_fits {
+            return None;
+        }
         // Short prompts see a prefill instance only when they are preempted and sent back.
         let skips = self.skips_by_length(request.input_tokens) && !self.returning;
         let pools = self.pools.iter().enumerate();

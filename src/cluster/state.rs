@@ -11,6 +11,7 @@ use super::observer::{Observer, PoolSample};
 use super::overlap::{self, Produced};
 use super::pool::Pool;
 use super::record::{Outcome, RejectReason};
+use super::refusal::tokens_everywhere;
 use super::roles::Keeper;
 use super::routing::Routing;
 use super::spec::{
@@ -86,7 +87,7 @@ pub struct Cluster {
     plan: StepPlan,
     pub(super) arrived: usize,
     /// Tokens that every instance can hold: a request of no more fits anywhere.
-    always_fits: u64,
+    pub(super) always_fits: u64,
 }
 
 impl Cluster {
@@ -140,7 +141,7 @@ impl Cluster {
             dirty: Vec::new(),
             plan: StepPlan::default(),
             arrived: 0,
-            always_fits: spec.pools.iter().map(tokens_of_a_rank).min().unwrap_or(0),
+            always_fits: tokens_everywhere(&spec.pools),
         }
     }
 
@@ -162,11 +163,7 @@ impl Cluster {
         self.arrived += 1;
         host.observer().arrived(id, request);
         let slot = self.table.insert(id, request);
-        let longest = u64::from(request.input_tokens)
-            + u64::from(request.max_output.max(request.output_tokens));
-        if longest > self.always_fits
-            && let Some(shortage) = self.never_fits(request)
-        {
+        if let Some(shortage) = self.never_fits(request) {
             self.table[slot].record.outcome = Outcome::Rejected(RejectReason::LargerThanKvPool);
             host.observer().refused(id, &shortage);
             host.observer().ended(&self.table[slot].record);
@@ -409,14 +406,6 @@ impl Cluster {
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
-}
-
-/// Tokens of KV memory of an instance, or of one of its attention data-parallel ranks.
-fn tokens_of_a_rank(spec: &PoolSpec) -> u64 {
-    let blocks = Pool::new(spec).blocks_of_a_rank;
-    blocks.map_or(u64::MAX, |n| {
-        n.saturating_mul(u64::from(spec.kv.block_tokens))
-    })
 }
 
 /// The instances of all pools, and the lanes of their events.

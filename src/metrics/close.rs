@@ -181,14 +181,19 @@ fn per(amount: f64, seconds: f64) -> f64 {
 fn pools(books: &Collector, span_s: f64, window: (SimTime, SimTime)) -> Vec<PoolMetrics> {
     let pools = books.pools.iter().enumerate();
     pools
-        .map(|(i, book)| PoolMetrics {
-            kv_peak_blocks: kv_peak(books, i),
-            ..pool_metrics(book, span_s, mean_kv(&books.series, i, window))
+        .map(|(i, book)| {
+            let kv = (kv_peak(books, i), mean_kv(&books.series, i, window));
+            pool_metrics(book, span_s, kv)
         })
         .collect()
 }
 
-fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetrics {
+/// The figures of a pool; of its KV memory the most blocks in use on an instance and the mean share.
+fn pool_metrics(
+    book: &PoolBook,
+    span_s: f64,
+    (kv_peak_blocks, kv_mean): (u64, Option<f64>),
+) -> PoolMetrics {
     let all = span_s * f64::from(book.instances);
     let stages = all * f64::from(book.stages);
     let [prefill, decode, mixed] = book.busy.map(|ps| per(seconds(ps), stages));
@@ -212,7 +217,7 @@ fn pool_metrics(book: &PoolBook, span_s: f64, kv_mean: Option<f64>) -> PoolMetri
             .then(|| book.decoded as f64 / book.decode_steps as f64),
         mean_prefill_batch: (book.prefill_steps > 0)
             .then(|| book.prompts as f64 / book.prefill_steps as f64),
-        kv_peak_blocks: 0,
+        kv_peak_blocks,
         kv_capacity_blocks: book.kv_capacity,
         kv_mean,
         link_busy: per(seconds(book.sending), all),

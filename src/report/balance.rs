@@ -24,8 +24,6 @@ pub struct Phase {
     pub instances: u32,
     /// Seconds of one of them that a request takes.
     pub seconds: f64,
-    /// Most sequences that an instance decodes at a time; 1 for prompts.
-    pub batch: u32,
 }
 
 impl Phase {
@@ -47,6 +45,8 @@ pub struct Balance {
     pub prefill: Phase,
     /// Decode instances.
     pub decode: Phase,
+    /// Most sequences that one of those decodes at a time.
+    pub decode_batch: u32,
 }
 
 /// The balance of a system under `requests`, of which so many are looked at as are given. `None` for systems without one pool for
@@ -94,13 +94,12 @@ pub fn balance(
         prefill: Phase {
             instances: prefill.instances,
             seconds: prompts / count,
-            batch: 1,
         },
         decode: Phase {
             instances: decode.instances,
             seconds: steps * step / f64::from(in_stage),
-            batch,
         },
+        decode_batch: batch,
     })
 }
 

@@ -101,12 +101,12 @@ impl<'d> Builder<'d> {
         good
     }
 
-    /// Files a problem about a key of the system at `system` that is of no effect; a note where the sweep changes something beside
-    /// it there, since at another point the key may be needed.
+    /// Files a problem about a key that is of no effect; a note where the sweep changes something beside it in the map at `around`,
+    /// since at another point the key may be needed.
     fn require_use(
         &mut self,
         used: bool,
-        system: &str,
+        around: &str,
         path: &str,
         message: impl FnOnce() -> String,
     ) {
@@ -114,7 +114,7 @@ impl<'d> Builder<'d> {
             return;
         }
         let message = message();
-        match self.document.swept_beside(system, path) {
+        match self.document.swept_beside(around, path) {
             Some(value) => {
                 let note = format!("at sweep value `{value}`, {path} {message}");
                 self.notes.push(note);

@@ -28,8 +28,7 @@ impl Builder<'_> {
                 ("most_per_transfer", transfer.most_per_transfer.is_some()),
                 ("node", transfer.node.is_some()),
             ] {
-                let system = key.trim_end_matches(".transfer");
-                self.require_use(!there, system, &format!("{key}.{name}"), || {
+                self.require_use(!there, key, &format!("{key}.{name}"), || {
                     "is for `contention: fair` only; write that, too, or remove it".to_owned()
                 });
             }
