@@ -1,13 +1,15 @@
 //! A tournament tree: the least of a fixed set of keys, each of which may change.
 
+use std::hint::select_unpredictable;
+
 /// Keys by position; `set` costs O(log n), `least` O(1).
 ///
 /// Order: key, then position, so that equals go to the lowest position.
 #[derive(Debug, Clone)]
 pub struct Tournament<K> {
-    /// `winner[1]` is the root, node `i` has children `2i` and `2i + 1`, leaves start at `leaves`; each node holds the
-    /// least (key, position) below it.
-    winner: Vec<(K, u32)>,
+    /// Node 1 is the root, node `i` has children `2i` and `2i + 1`, leaves start at `leaves`; each node holds the least (key,
+    /// position) below it. Siblings lie together: node `i` is `winners[i / 2][i % 2]`.
+    winners: Vec<[(K, u32); 2]>,
     leaves: usize,
 }
 
@@ -19,15 +21,16 @@ impl<K: Ord + Copy> Tournament<K> {
     #[must_use]
     pub fn new(positions: usize, key: K) -> Self {
         let leaves = positions.next_power_of_two().max(1);
-        let mut winner = vec![(key, u32::MAX); 2 * leaves];
+        let mut winners = vec![[(key, u32::MAX); 2]; leaves];
         for position in 0..positions {
             let number = u32::try_from(position).expect("fewer than 2^32 positions");
-            winner[leaves + position].1 = number;
+            let node = leaves + position;
+            winners[node / 2][node % 2].1 = number;
         }
         for node in (1..leaves).rev() {
-            winner[node] = winner[2 * node].min(winner[2 * node + 1]);
+            winners[node / 2][node % 2] = better(winners[node][0], winners[node][1], 0);
         }
-        Self { winner, leaves }
+        Self { winners, leaves }
     }
 
     /// Changes the key at `position`.
@@ -36,23 +39,34 @@ impl<K: Ord + Copy> Tournament<K> {
     /// When there is no such position.
     pub fn set(&mut self, position: usize, key: K) {
         let mut node = self.leaves + position;
-        self.winner[node].0 = key;
+        let mut best = (key, self.winners[node / 2][node % 2].1);
+        // All the way up without a branch on keys: which of two wins nobody can predict, and a wrong guess costs more than the climb.
         while node > 1 {
-            let best = self.winner[node].min(self.winner[node ^ 1]);
+            let pair = &mut self.winners[node / 2];
+            let side = node % 2;
+            pair[side] = best;
+            best = better(best, pair[1 - side], side);
             node /= 2;
-            if self.winner[node] == best {
-                return;
-            }
-            self.winner[node] = best;
         }
+        self.winners[0][1] = best;
     }
 
     /// The least key and its position.
     #[must_use]
     pub fn least(&self) -> (K, usize) {
-        let (key, position) = self.winner[1];
+        let (key, position) = self.winners[0][1];
         (key, position as usize)
     }
+}
+
+/// The lesser of two siblings, of which `one` is on the left (`side` 0) or on the right (1). Positions on the left are lower, so
+/// equals go there.
+fn better<K: Ord + Copy>(one: (K, u32), other: (K, u32), side: usize) -> (K, u32) {
+    let other_wins = (other.0 < one.0) | ((side == 1) & (other.0 == one.0));
+    (
+        select_unpredictable(other_wins, other.0, one.0),
+        select_unpredictable(other_wins, other.1, one.1),
+    )
 }
 
 #[cfg(test)]

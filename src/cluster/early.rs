@@ -10,6 +10,7 @@ use crate::ids::{InstanceId, SlotId};
 
 impl Cluster {
     /// Sends what has just arrived to decode instances, to wait for blocks there.
+    #[inline(never)]
     pub(super) fn queue_early<H: Host>(&mut self, host: &mut H) {
         for slot in std::mem::take(&mut self.arrivals) {
             if self.is_short(slot) {
@@ -23,6 +24,13 @@ impl Cluster {
 
     /// Lets the requests that got their blocks at this instant enter prefill queues, in order of arrival.
     pub(super) fn route_reserved<H: Host>(&mut self, host: &mut H) {
+        if !self.reserved.is_empty() {
+            self.route_all_reserved(host);
+        }
+    }
+
+    #[inline(never)]
+    fn route_all_reserved<H: Host>(&mut self, host: &mut H) {
         let mut slots = std::mem::take(&mut self.reserved);
         slots.sort_unstable_by_key(|slot: &SlotId| self.table[*slot].record.id);
         for slot in slots.drain(..) {
@@ -32,6 +40,7 @@ impl Cluster {
     }
 
     /// Notes where a request is to decode once its prompt is done.
+    #[inline(never)]
     pub(super) fn assign(&mut self, slot: SlotId, id: InstanceId) {
         let live = &mut self.table[slot];
         live.decode_on = id;
@@ -45,6 +54,7 @@ impl Cluster {
     }
 
     /// Lets a request whose decode instance was chosen at arrival wait there for blocks: its prompt is done.
+    #[inline(never)]
     pub(super) fn queue_assigned(&mut self, slot: SlotId) {
         let live = &mut self.table[slot];
         live.assigned = false;
@@ -58,6 +68,13 @@ impl Cluster {
 
     /// Gives back what was reserved for a request that has ended on its prefill instance.
     pub(super) fn cancel_early<H: Host>(&mut self, host: &mut H) {
+        if !self.cancelled.is_empty() {
+            self.cancel_all(host);
+        }
+    }
+
+    #[inline(never)]
+    fn cancel_all<H: Host>(&mut self, host: &mut H) {
         while let Some((slot, live)) = self.cancelled.pop() {
             if live.placed {
                 self.unplace_ended(&live);

@@ -89,6 +89,7 @@ impl Instance {
     }
 
     /// Hands the batch to the next stage.
+    #[inline(never)]
     fn pass_on(&mut self, index: usize, table: &mut Table) {
         let (before, after) = self.stages.split_at_mut(index + 1);
         let (stage, next) = (&mut before[index], &mut after[0]);

@@ -167,6 +167,7 @@ impl Group {
 
     /// Moves the longest prefix of the queue of at most `most` sequences whose contexts, each with its new token, fit into
     /// `cap` to the empty group `into`; at least one sequence goes.
+    #[inline(never)]
     pub(super) fn split_front(&mut self, table: &mut Table, cap: u64, most: u32, into: &mut Self) {
         let mut used = 0;
         while let Some(member) = self.front(table) {
@@ -181,7 +182,7 @@ impl Group {
     }
 
     /// Takes all sequences of `other` in, behind its own. Fresh ones stay fresh.
-    pub(super) fn append(&mut self, table: &mut Table, other: &mut Self) {
+    pub(super) fn append(self: &mut Box<Self>, table: &mut Table, other: &mut Box<Self>) {
         if other.n == 0 {
             return;
         }
@@ -213,7 +214,7 @@ impl Group {
     }
 
     /// Moves the smaller side, keeping `self` before `other`.
-    fn append_in_order(&mut self, table: &mut Table, other: &mut Self) {
+    fn append_in_order(self: &mut Box<Self>, table: &mut Table, other: &mut Box<Self>) {
         if self.n >= other.n {
             while let Some(member) = other.front(table) {
                 other.move_to(table, member.slot, self, End::Back);

@@ -72,6 +72,7 @@ impl Cluster {
     /// Where instances do both, two of them could each be full of prompts that wait for the other's memory. Therefore such an
     /// instance gives a prompt the blocks to decode, and a sequence whose decode instance has no room at this instant stays. What was
     /// queued before the instance joined the mixed pool must leave; it waits only for instances that joined earlier.
+    #[inline(never)]
     fn hand_to_placed<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let live = &self.table[slot];
         let (from, to, tokens) = (live.prefill_on, live.decode_on, live.to_compute);
@@ -173,6 +174,7 @@ impl Cluster {
     }
 
     /// Sends the KV cache of a request whose blocks were reserved early.
+    #[inline(never)]
     fn send_reserved<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         self.table[slot].early = false;
         self.leave_prefill(slot);

@@ -57,6 +57,7 @@ impl Instance {
     }
 
     /// With nothing under way that could free blocks, prompts would wait for each other's for ever: the latest is computed again.
+    #[inline(never)]
     pub(super) fn free_a_reply<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let under_way = |stage: &super::instance::PipelineStage| {
             stage.busy || stage.wait.n > 0 || !stage.units.is_empty()

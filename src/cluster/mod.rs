@@ -3,6 +3,9 @@
 //! Time itself is somebody else's: the loop in `sim` tells the cluster which lane fired, the cluster answers through
 //! [`Host`] when lanes fire next. A *lane* is a source of at most one pending event: a pipeline stage of an
 //! instance, or the link of one.
+//!
+//! What only some systems do is kept out of line (`#[inline(never)]`): the code that every request runs through has to stay within the
+//! processor's instruction cache.
 
 mod decode_run;
 mod early;

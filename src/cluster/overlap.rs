@@ -83,6 +83,7 @@ impl Cluster {
     }
 
     /// Hands what has come to be of prompts to the network.
+    #[inline(never)]
     pub(super) fn feed_network<H: Host>(&mut self, host: &mut H) {
         let now = host.now();
         let mut produced = std::mem::take(&mut self.produced);

@@ -32,6 +32,18 @@ pub(super) struct Found {
     pub(super) blocks: u64,
 }
 
+impl Found {
+    /// Nothing is cached: all `blocks` are taken from the free ones.
+    const fn nothing(blocks: u64) -> Self {
+        Self {
+            hits: 0,
+            cpu_hits: 0,
+            cached_tokens: 0,
+            blocks,
+        }
+    }
+}
+
 /// Looks a prompt up. At least one token is left to compute, or no token would be sampled.
 pub(super) fn look_up(
     cache: Option<&PrefixCache>,
@@ -48,12 +60,7 @@ pub(super) fn look_up(
         0
     };
     let (Some(cache), Some(prefixes)) = (cache, table.prefixes()) else {
-        return Found {
-            hits: 0,
-            cpu_hits: 0,
-            cached_tokens: 0,
-            blocks: total,
-        };
+        return Found::nothing(total);
     };
     let ids = table.prefix_ids(slot);
     let hits = cache.hits(ids);
@@ -89,6 +96,7 @@ impl Cluster {
 impl Instance {
     /// Holds the cached blocks that the waiting prompts of a plan start with, before any of them takes new blocks, which could drop
     /// what another was promised.
+    #[inline(never)]
     pub(super) fn hold_prefixes<H: Host>(
         &mut self,
         picks: &[Pick],
@@ -151,14 +159,12 @@ impl Instance {
         now: SimTime,
     ) -> Found {
         let all = self.blocks_of(&table[slot], context);
+        if self.prefix.is_none() {
+            return Found::nothing(all);
+        }
         self.trim_prefix_at(now);
         let Some(cache) = &self.prefix else {
-            return Found {
-                hits: 0,
-                cpu_hits: 0,
-                cached_tokens: 0,
-                blocks: all,
-            };
+            return Found::nothing(all);
         };
         let ids = whole_blocks(table, slot, context);
         let hits = cache.hits(ids);
@@ -185,7 +191,9 @@ impl Instance {
                 u32::try_from(found.hits).expect("fewer prompt blocks than tokens");
         }
         self.take_blocks(found.blocks, host);
-        self.trim_prefix_at(host.now());
+        if self.prefix.is_some() {
+            self.trim_prefix_at(host.now());
+        }
     }
 
     /// Lets go of what a request held here that will not come; says how many of its blocks others hold or are no longer counted.
@@ -238,6 +246,13 @@ impl Instance {
 
     /// Drops idle cached blocks whose memory is in use, with `free` blocks not in use.
     pub(super) fn trim_prefix(&mut self, free: u64) {
+        if self.prefix.is_some() {
+            self.trim_cache(free);
+        }
+    }
+
+    #[inline(never)]
+    fn trim_cache(&mut self, free: u64) {
         if let Some(cache) = &mut self.prefix
             && self.kv.is_limited()
         {
@@ -246,6 +261,7 @@ impl Instance {
     }
 
     /// Prompt tokens of the request in `slot` that would have to be computed here.
+    #[inline(never)]
     pub(super) fn uncached(&mut self, table: &Table, slot: SlotId, now: SimTime) -> u32 {
         self.trim_prefix_at(now);
         let found = look_up(self.prefix.as_ref(), &self.kv, self.reserve, table, slot);

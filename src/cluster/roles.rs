@@ -134,6 +134,7 @@ impl Cluster {
     }
 
     /// The end of routing where roles change: routes what has arrived and lets the rule act.
+    #[inline(never)]
     pub(super) fn route_under_roles<H: Host>(&mut self, host: &mut H) {
         self.leave_mixed(host);
         self.settle_switch(host);
@@ -220,12 +221,14 @@ impl Cluster {
     }
 
     /// The same for one that has ended.
+    #[inline(never)]
     pub(super) fn unplace_ended(&mut self, live: &Live) {
         let tokens = u64::from(live.handed_over(self.first_token));
         unplace(live, tokens, &mut self.instances);
     }
 
     /// Lets mixed instances that are empty go back to their pools.
+    #[inline(never)]
     pub(super) fn leave_mixed<H: Host>(&mut self, host: &mut H) {
         let Some(keeper) = &mut self.roles else {
             return;
@@ -257,6 +260,7 @@ impl Cluster {
     }
 
     /// Once the instance on its way to another role has nothing left, it begins to take it.
+    #[inline(never)]
     pub(super) fn settle_switch<H: Host>(&mut self, host: &mut H) {
         let Some(keeper) = &mut self.roles else {
             return;
@@ -276,6 +280,7 @@ impl Cluster {
     }
 
     /// An instance has taken its new role.
+    #[inline(never)]
     pub(super) fn end_switch<H: Host>(&mut self, host: &mut H) {
         let Some(keeper) = &mut self.roles else {
             return;

@@ -48,12 +48,14 @@ impl Copies {
 
 impl Cluster {
     /// Queues the copy of a KV cache to host memory.
+    #[inline(never)]
     pub(super) fn copy_out<H: Host>(&mut self, slot: SlotId, bytes: u64, host: &mut H) {
         let from = self.table[slot].prefill_on;
         self.copy(slot, from, Way::Out, bytes, host);
     }
 
     /// Queues the copy of a KV cache from host memory.
+    #[inline(never)]
     pub(super) fn copy_in<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let live = &self.table[slot];
         let (to, tokens) = (live.decode_on, self.journeys[slot.index()].tokens);
@@ -73,6 +75,7 @@ impl Cluster {
     }
 
     /// A copy has ended: start the next.
+    #[inline(never)]
     pub(super) fn end_copying<H: Host>(&mut self, id: InstanceId, way: Way, host: &mut H) {
         self.end_copy(id, way, host);
         self.start_copies(id, way, host);

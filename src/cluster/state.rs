@@ -274,10 +274,15 @@ impl Cluster {
         self.decode.is_used() || self.roles.is_some()
     }
 
+    #[inline]
     fn refresh_routing(&mut self) {
-        if !self.prefill.keeps_queues() && !self.decode.keeps_queues() {
-            return;
+        if self.prefill.keeps_queues() || self.decode.keeps_queues() {
+            self.note_queues();
         }
+    }
+
+    #[inline(never)]
+    fn note_queues(&mut self) {
         for id in &self.dirty {
             let instance = &self.instances[id.index()];
             self.prefill.refresh(instance);
@@ -477,7 +482,7 @@ fn new_instance(
         batch: Batch::new(block_tokens, keeps_order),
         busy: false,
         units: std::collections::VecDeque::new(),
-        wait: Group::new(block_tokens, keeps_order),
+        wait: Box::new(Group::new(block_tokens, keeps_order)),
     };
     Instance {
         id,

@@ -43,13 +43,16 @@ impl Instance {
             }
             if !self.joiners.is_empty() {
                 self.seat_joiners(shop.table, SimTime::NEVER, host);
-                self.free_a_reply(shop, host);
+                if !self.joiners.is_empty() {
+                    self.free_a_reply(shop, host);
+                }
             }
             self.form_first_stage(shop, host);
         }
     }
 
     /// A later stage takes what the stage before has finished: batches with prompts first, else all ready sequences.
+    #[inline(never)]
     fn form_later_stage<H: Host>(&mut self, index: usize, shop: &mut Shop<'_>, host: &mut H) {
         let stage = &mut self.stages[index];
         if stage.busy {
@@ -67,12 +70,19 @@ impl Instance {
     }
 
     fn form_first_stage<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
-        self.plan_step(shop);
-        let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
-        if shop.plan.picks.is_empty() && !decode {
+        if self.stages[0].wait.n == 0 && self.waiting.is_empty() && self.partial.is_empty() {
+            // No policy makes a step of nothing.
             return;
         }
-        self.take_picks(shop, host);
+        self.plan_step(shop);
+        let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
+        if shop.plan.picks.is_empty() {
+            if !decode {
+                return;
+            }
+        } else {
+            self.take_picks(shop, host);
+        }
         if decode {
             self.take_decodes(shop, host);
         }
@@ -189,10 +199,7 @@ impl Instance {
 
     /// Admits the waiting prompt at `index`: it gets the blocks of its whole prompt.
     fn admit<H: Host>(&mut self, index: usize, table: &mut Table, host: &mut H) -> SlotId {
-        let slot = self
-            .waiting
-            .remove(index)
-            .expect("a plan picks only prompts that wait");
+        let slot = self.dequeue(index);
         let live = &mut table[slot];
         let now = host.now();
         live.prefill_on = self.id;
@@ -253,6 +260,7 @@ impl Instance {
 
     /// Preempts the sequence that joined last, in the batch or left over by the decode context cap: the earliest keeps its
     /// blocks and goes on.
+    #[inline(never)]
     fn preempt_latest<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let table = &mut *shop.table;
         let stage = &mut self.stages[0];
@@ -435,6 +443,7 @@ impl Instance {
 }
 
 /// Tells of the layers of prompts that a step computes, all but the last one: each may travel while the next is computed.
+#[inline(never)]
 fn tell_layers(
     batch: &Batch,
     start: SimTime,

@@ -17,6 +17,7 @@ use crate::units::{SimDuration, SimTime};
 
 impl Instance {
     /// Starts steps on the streams that are idle and have work.
+    #[inline(never)]
     pub(super) fn form_streams<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         if self.stages[0].busy {
             self.book_decodes(host);
@@ -73,6 +74,7 @@ impl Instance {
     }
 
     /// A prefill step ends: the decode run in progress is to end at its next step boundary, and what its steps have done by now counts.
+    #[inline(never)]
     pub(super) fn meet_decodes<H: Host>(&mut self, host: &mut H) {
         self.cut_run(host);
         self.book_decodes(host);

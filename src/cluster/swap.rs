@@ -39,6 +39,7 @@ impl Instance {
     /// Brings sequences back, in order, while their blocks and those of the next step fit.
     ///
     /// While the same sequences decode, free blocks only shrink and this answers the same: runs of steps may be evaluated at once.
+    #[inline(never)]
     pub(super) fn swap_in<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let Preemption::Swap { bytes_per_sec } = shop.pool.kv.preemption else {
             return;

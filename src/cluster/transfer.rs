@@ -58,10 +58,9 @@ impl Cluster {
     /// Queues a transfer on its poster's link.
     pub(super) fn post<H: Host>(&mut self, slot: SlotId, host: &mut H) {
         let poster = self.poster(slot);
-        let per_token = self.sent_per_token(slot);
         let journey = &mut self.journeys[slot.index()];
         journey.ready = host.now();
-        let tokens = journey.tokens;
+        let (tokens, bytes) = (journey.tokens, journey.bytes - journey.early);
         let live = &self.table[slot];
         // A descriptor moves no more than a block of either side.
         let [from, to] = [live.prefill_on, live.decode_on].map(|id| &self.instances[id.index()].kv);
@@ -69,7 +68,7 @@ impl Cluster {
         let posting = self.transfer.per_block.as_ps().saturating_mul(blocks);
         self.instances[poster.index()].link.push(Shipment {
             slot,
-            bytes: tokens * per_token,
+            bytes,
             posting: SimDuration::from_ps(self.transfer.base.as_ps().saturating_add(posting)),
         });
         self.start_transfers(poster, host);
@@ -137,6 +136,7 @@ impl Cluster {
     }
 
     /// Bytes have ended flowing in the network, or an early part begins to.
+    #[inline(never)]
     pub(super) fn end_in_fabric<H: Host>(&mut self, host: &mut H) {
         let Some(fabric) = &mut self.fabric else {
             return;

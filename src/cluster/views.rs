@@ -111,6 +111,19 @@ impl ClusterView for Candidates<'_> {
         self.instances[self.ids[i].index()].tokens_at(self.now)
     }
 
+    fn least_tokens(&self) -> usize {
+        let at_least = |i: usize| self.instances[self.ids[i].index()].tokens_before_runs();
+        let first = least(self.len(), at_least);
+        let mut fewest = (self.tokens(first), first);
+        // Where a run in progress stands takes a square root, so it is asked only of those that may have fewer.
+        for i in 0..self.len() {
+            if i != first && (at_least(i), i) < fewest {
+                fewest = fewest.min((self.tokens(i), i));
+            }
+        }
+        fewest.1
+    }
+
     fn requests(&self, i: usize) -> u64 {
         self.instances[self.ids[i].index()].requests()
     }

@@ -1,5 +1,7 @@
 //! Sequences counted by residue class of their context modulo the block size.
 
+use super::in_blocks;
+
 /// How many sequences of a batch have which `phase`: `(context − step counter) mod block`, constant while they decode.
 ///
 /// At step counter `s`, the sequences that need a new block are those of phase `−s mod block`.
@@ -26,7 +28,8 @@ impl Residues {
     #[must_use]
     pub fn phase(&self, context: u64, steps: u64) -> u32 {
         let block = self.counts.len() as u64;
-        let phase = (context + block - steps % block) % block;
+        let (_, into) = in_blocks(steps, block);
+        let (_, phase) = in_blocks(context + block - into, block);
         u32::try_from(phase).expect("below the block size, a u32")
     }
 
@@ -43,31 +46,38 @@ impl Residues {
     }
 
     /// Blocks needed by the one step that starts at step counter `steps`.
-    ///
-    /// # Panics
-    /// Never: a remainder of the block size fits an index.
     #[must_use]
     pub fn need_at(&self, steps: u64) -> u64 {
-        let block = self.counts.len() as u64;
-        let class = (block - steps % block) % block;
-        u64::from(self.counts[usize::try_from(class).expect("below the block size")])
+        u64::from(self.counts[self.class_at(steps)])
     }
 
     /// Blocks needed by the `count` steps that start at step counters `steps`, `steps + 1`, ….
     #[must_use]
     pub fn need(&self, steps: u64, count: u64) -> u64 {
-        let block = self.counts.len() as u64;
-        let (cycles, rest) = (count / block, count % block);
-        let rest = self.classes_from(steps).zip(0..rest);
-        let rest: u64 = rest.map(|(need, _)| need).sum();
-        cycles * u64::from(self.total) + rest
+        let block = self.counts.len();
+        let (cycles, over) = in_blocks(count, block as u64);
+        // Classes run downwards: those up to the first one and, behind the lowest, those at the top.
+        let above = self.class_at(steps) + 1;
+        let over = usize::try_from(over).unwrap_or(block);
+        let below = above.saturating_sub(over);
+        let top = block - (over - (above - below));
+        let sum = |counts: &[u32]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
+        cycles * u64::from(self.total) + sum(&self.counts[below..above]) + sum(&self.counts[top..])
+    }
+
+    /// The phase of the sequences that need a block for the step that starts at step counter `steps`.
+    fn class_at(&self, steps: u64) -> usize {
+        let block = self.counts.len();
+        let (_, into) = in_blocks(steps, block as u64);
+        match usize::try_from(into) {
+            Ok(into) if into > 0 => block - into,
+            _ => 0,
+        }
     }
 
     /// Blocks needed by the steps from step counter `steps` on, for one cycle: the classes run downwards.
     fn classes_from(&self, steps: u64) -> impl Iterator<Item = u64> {
-        let block = self.counts.len() as u64;
-        let first = usize::try_from((block - steps % block) % block).expect("below the block size");
-        let (below, above) = self.counts.split_at(first + 1);
+        let (below, above) = self.counts.split_at(self.class_at(steps) + 1);
         let order = below.iter().rev().chain(above.iter().rev());
         order.map(|&sequences| u64::from(sequences))
     }
@@ -78,7 +88,7 @@ impl Residues {
         let block = self.counts.len() as u64;
         let total = u64::from(self.total);
         // Any `block` steps in a row take one block per sequence.
-        if total == 0 || limit.div_ceil(block).saturating_mul(total) <= free {
+        if total == 0 || (in_blocks(limit, block).0 + 1).saturating_mul(total) <= free {
             return limit;
         }
         let cycles = free / total;

@@ -1,6 +1,6 @@
-//! The instance with the fewest tokens; looks at every instance.
+//! The instance with the fewest tokens.
 
-use super::{ClusterView, RequestView, Router, least};
+use super::{ClusterView, RequestView, Router};
 
 /// Takes the instance with the fewest tokens queued and in context, the lowest position among equals.
 #[derive(Debug)]
@@ -8,6 +8,6 @@ pub(super) struct LeastTokens;
 
 impl Router for LeastTokens {
     fn route(&mut self, _request: &RequestView, view: &dyn ClusterView) -> usize {
-        least(view.len(), |i| view.tokens(i))
+        view.least_tokens()
     }
 }

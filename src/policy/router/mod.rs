@@ -123,6 +123,11 @@ pub trait ClusterView {
     /// decode steps advanced to this instant.
     fn tokens(&self, i: usize) -> u64;
 
+    /// The position with the smallest [`ClusterView::tokens`], the lowest among equals.
+    fn least_tokens(&self) -> usize {
+        least(self.len(), |i| self.tokens(i))
+    }
+
     /// Requests on the `i`-th: waiting, in progress, or on their way to it.
     fn requests(&self, i: usize) -> u64;
 
