@@ -172,6 +172,9 @@ fn engine(c: &mut Criterion) {
             group.bench_function(format!("{name}/{output}"), |b| b.iter(|| run(&spec, &load)));
         }
     }
+    let many = system(vec![pool(Role::Both, 1000, BatchRule::PrefillFirst, 8192)]);
+    let load = requests(200, 5000.0);
+    group.bench_function("colocated-of-1000/200", |b| b.iter(|| run(&many, &load)));
     let stepping = SystemSpec {
         fast_forward: false,
         ..colocated()

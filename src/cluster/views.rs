@@ -121,6 +121,11 @@ impl ClusterView for Candidates<'_> {
                 fewest = fewest.min((self.tokens(i), i));
             }
         }
+        debug_assert_eq!(
+            fewest.1,
+            least(self.len(), |i| self.tokens(i)),
+            "one that was not asked has fewer"
+        );
         fewest.1
     }
 

@@ -56,13 +56,29 @@ impl Residues {
     pub fn need(&self, steps: u64, count: u64) -> u64 {
         let block = self.counts.len();
         let (cycles, over) = in_blocks(count, block as u64);
-        // Classes run downwards: those up to the first one and, behind the lowest, those at the top.
-        let above = self.class_at(steps) + 1;
         let over = usize::try_from(over).unwrap_or(block);
-        let below = above.saturating_sub(over);
-        let top = block - (over - (above - below));
-        let sum = |counts: &[u32]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
-        cycles * u64::from(self.total) + sum(&self.counts[below..above]) + sum(&self.counts[top..])
+        cycles * u64::from(self.total) + u64::from(self.sum_from(self.class_at(steps), over))
+    }
+
+    /// Sequences in `classes` classes from `first` on downwards; behind the lowest comes the highest.
+    fn sum_from(&self, first: usize, classes: usize) -> u32 {
+        let block = self.counts.len();
+        if block > 64 || !block.is_power_of_two() {
+            let below = (first + 1).saturating_sub(classes);
+            let top = block - (classes - (first + 1 - below));
+            let sum = |counts: &[u32]| counts.iter().sum::<u32>();
+            return sum(&self.counts[below..=first]) + sum(&self.counts[top..]);
+        }
+        // All of a few classes under a mask: how many of them count is nothing that a processor could guess.
+        let narrow = |n: usize| u32::try_from(n).expect("at most 64");
+        let (first, classes, mask) = (narrow(first), narrow(classes), narrow(block) - 1);
+        let (mut sum, mut class) = (0, 0u32);
+        for &n in &self.counts {
+            let counts = first.wrapping_sub(class) & mask < classes;
+            sum += n & u32::from(counts).wrapping_neg();
+            class += 1;
+        }
+        sum
     }
 
     /// The phase of the sequences that need a block for the step that starts at step counter `steps`.
@@ -108,11 +124,12 @@ impl Residues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::{Strategy, prop_assert_eq, proptest};
+    use proptest::prelude::{Just, Strategy, prop_assert_eq, prop_oneof, proptest};
 
     fn contexts() -> impl Strategy<Value = (u32, u64, Vec<u64>)> {
         (
-            1u32..20,
+            // Few and many classes, powers of two and others.
+            prop_oneof![1u32..20, Just(64), Just(100), Just(128)],
             0u64..100,
             proptest::collection::vec(0u64..200, 1..12),
         )
