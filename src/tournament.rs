@@ -39,7 +39,11 @@ impl<K: Ord + Copy> Tournament<K> {
     /// When there is no such position.
     pub fn set(&mut self, position: usize, key: K) {
         let mut node = self.leaves + position;
-        let mut best = (key, self.winners[node / 2][node % 2].1);
+        let (old, number) = self.winners[node / 2][node % 2];
+        if old == key {
+            return;
+        }
+        let mut best = (key, number);
         // All the way up without a branch on keys: which of two wins nobody can predict, and a wrong guess costs more than the climb.
         while node > 1 {
             let pair = &mut self.winners[node / 2];

@@ -104,12 +104,21 @@ impl Routing {
     }
 
     fn note_queue(&mut self, instance: &Instance) {
-        if let Some(tree) = &mut self.shortest
-            && let Ok(position) = self.ids.binary_search(&instance.id)
+        if let Some(position) = position(&self.ids, instance.id)
+            && let Some(tree) = &mut self.shortest
         {
             tree.set(position, instance.queued(self.phase));
         }
     }
+}
+
+/// Where `id` stands in `ids`, which ascend: nearly always without a gap.
+pub(super) fn position(ids: &[InstanceId], id: InstanceId) -> Option<usize> {
+    let guess = id.index().checked_sub(ids.first()?.index())?;
+    if ids.get(guess) == Some(&id) {
+        return Some(guess);
+    }
+    ids.binary_search(&id).ok()
 }
 
 /// Queue lengths by position.

@@ -2,6 +2,7 @@
 
 use super::instance::Instance;
 use super::prefix::look_up;
+use super::routing::position;
 use super::spec::KvReserve;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
@@ -85,7 +86,7 @@ impl ClusterView for Candidates<'_> {
     }
 
     fn position(&self, id: InstanceId) -> Option<usize> {
-        self.ids.binary_search(&id).ok()
+        position(self.ids, id)
     }
 
     fn queued(&self, i: usize) -> u64 {
