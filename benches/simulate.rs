@@ -1,6 +1,6 @@
 //! Simulated requests per second of the engine alone, records kept.
 //!
-//! `cargo bench --bench simulate`. Eight instances, 1,024 prompt tokens, Poisson arrivals; the step times are of the order of
+//! `cargo bench --bench simulate`. Eight instances and once a thousand, 1,024 prompt tokens, Poisson arrivals; the step times are of the order of
 //! an 8B model on an H100. Output lengths of 800 and 3,200 come at a quarter and a sixteenth of the rate, so
 //! that the token load stays equal. `stepping` is the slow twin on the first case.
 

@@ -8,7 +8,8 @@ use std::hint::select_unpredictable;
 #[derive(Debug, Clone)]
 pub struct Tournament<K> {
     /// Node 1 is the root, node `i` has children `2i` and `2i + 1`, leaves start at `leaves`; each node holds the least (key,
-    /// position) below it. Siblings lie together: node `i` is `winners[i / 2][i % 2]`.
+    /// position) below it. Siblings lie together: node `i` is `winners[i / 2][i % 2]`, and there
+    /// is no node 0.
     winners: Vec<[(K, u32); 2]>,
     leaves: usize,
 }
@@ -28,7 +29,7 @@ impl<K: Ord + Copy> Tournament<K> {
             winners[node / 2][node % 2].1 = number;
         }
         for node in (1..leaves).rev() {
-            winners[node / 2][node % 2] = better(winners[node][0], winners[node][1], 0);
+            winners[node / 2][node % 2] = lesser(winners[node][0], winners[node][1], 0);
         }
         Self { winners, leaves }
     }
@@ -40,19 +41,20 @@ impl<K: Ord + Copy> Tournament<K> {
     pub fn set(&mut self, position: usize, key: K) {
         let mut node = self.leaves + position;
         let (old, number) = self.winners[node / 2][node % 2];
+        debug_assert_ne!(number, u32::MAX, "there is no position {position}");
         if old == key {
             return;
         }
-        let mut best = (key, number);
+        let mut least = (key, number);
         // All the way up without a branch on keys: which of two wins nobody can predict, and a wrong guess costs more than the climb.
         while node > 1 {
             let pair = &mut self.winners[node / 2];
             let side = node % 2;
-            pair[side] = best;
-            best = better(best, pair[1 - side], side);
+            pair[side] = least;
+            least = lesser(least, pair[1 - side], side);
             node /= 2;
         }
-        self.winners[0][1] = best;
+        self.winners[0][1] = least;
     }
 
     /// The least key and its position.
@@ -65,7 +67,7 @@ impl<K: Ord + Copy> Tournament<K> {
 
 /// The lesser of two siblings, of which `one` is on the left (`side` 0) or on the right (1). Positions on the left are lower, so
 /// equals go there.
-fn better<K: Ord + Copy>(one: (K, u32), other: (K, u32), side: usize) -> (K, u32) {
+fn lesser<K: Ord + Copy>(one: (K, u32), other: (K, u32), side: usize) -> (K, u32) {
     let other_wins = (other.0 < one.0) | ((side == 1) & (other.0 == one.0));
     (
         select_unpredictable(other_wins, other.0, one.0),

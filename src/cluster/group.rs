@@ -181,7 +181,7 @@ impl Group {
         self.forget_stale(table);
     }
 
-    /// Takes all sequences of `other` in, behind its own. Fresh ones stay fresh.
+    /// Takes all sequences of `other` in, behind its own. Fresh ones stay fresh. Boxes, so that two groups change places by a pointer.
     pub(super) fn append(self: &mut Box<Self>, table: &mut Table, other: &mut Box<Self>) {
         if other.n == 0 {
             return;

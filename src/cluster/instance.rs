@@ -89,7 +89,7 @@ impl Batch {
 /// One pipeline stage.
 #[derive(Debug)]
 pub(super) struct PipelineStage {
-    /// What it computes; meaningful while `busy`.
+    /// What it computes; without sequences while not `busy`.
     pub(super) batch: Batch,
     pub(super) busy: bool,
     /// Batches with prompts from the stage before, in order. They go before decode-only ones.
@@ -189,7 +189,7 @@ impl Instance {
         self.tokens_before_runs() + self.tokens_of_runs(now)
     }
 
-    /// The same as of the starts of the steps in progress.
+    /// The same with each run in progress as it was when it started: never more.
     pub(super) fn tokens_before_runs(&self) -> u64 {
         let mut tokens = self.pending_tokens;
         for stage in &self.stages {
@@ -415,6 +415,7 @@ impl Instance {
         self.waiting.len() == 1
     }
 
+    /// The same where prompts may pass each other.
     #[inline(never)]
     fn enqueue_by_rank(&mut self, slot: SlotId, rule: &QueueRule, table: &mut Table) -> bool {
         let record = &table[slot].record;
@@ -443,6 +444,7 @@ impl Instance {
         taken.expect("a plan picks only prompts that wait")
     }
 
+    /// Only past prompts that a cap of long ones keeps waiting.
     #[inline(never)]
     fn dequeue_from_middle(&mut self, index: usize) -> Option<SlotId> {
         self.waiting.remove(index)

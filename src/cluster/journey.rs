@@ -45,6 +45,11 @@ impl Journey {
         tokens: 0,
         held: 0,
     };
+
+    /// Bytes that are left to travel once the prompt is done.
+    pub(super) const fn late(&self) -> u64 {
+        self.bytes - self.early
+    }
 }
 
 /// A KV transfer that has ended: `queued ≤ departed ≤ ready ≤ turn ≤ wire ≤ landed ≤ up ≤ ended`.

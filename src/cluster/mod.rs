@@ -4,8 +4,8 @@
 //! [`Host`] when lanes fire next. A *lane* is a source of at most one pending event: a pipeline stage of an
 //! instance, or the link of one.
 //!
-//! What only some systems do is kept out of line (`#[inline(never)]`): the code that every request runs through has to stay within the
-//! processor's instruction cache.
+//! What only some systems do, or few instants need, is kept out of line (`#[inline(never)]`): the code that every request runs through
+//! has to stay within the processor's instruction cache.
 
 mod decode_run;
 mod early;

@@ -159,9 +159,6 @@ impl Instance {
         now: SimTime,
     ) -> Found {
         let all = self.blocks_of(&table[slot], context);
-        if self.prefix.is_none() {
-            return Found::nothing(all);
-        }
         self.trim_prefix_at(now);
         let Some(cache) = &self.prefix else {
             return Found::nothing(all);
@@ -191,9 +188,7 @@ impl Instance {
                 u32::try_from(found.hits).expect("fewer prompt blocks than tokens");
         }
         self.take_blocks(found.blocks, host);
-        if self.prefix.is_some() {
-            self.trim_prefix_at(host.now());
-        }
+        self.trim_prefix_at(host.now());
     }
 
     /// Lets go of what a request held here that will not come; says how many of its blocks others hold or are no longer counted.
@@ -246,13 +241,6 @@ impl Instance {
 
     /// Drops idle cached blocks whose memory is in use, with `free` blocks not in use.
     pub(super) fn trim_prefix(&mut self, free: u64) {
-        if self.prefix.is_some() {
-            self.trim_cache(free);
-        }
-    }
-
-    #[inline(never)]
-    fn trim_cache(&mut self, free: u64) {
         if let Some(cache) = &mut self.prefix
             && self.kv.is_limited()
         {

@@ -2,7 +2,7 @@
 
 use super::instance::Instance;
 use super::table::Table;
-use super::views::{Candidates, Phase};
+use super::views::{Candidates, Phase, position};
 use crate::ids::{InstanceId, SlotId};
 use crate::policy::router::{RequestView, Router, RouterRule};
 use crate::rng::stream;
@@ -104,21 +104,12 @@ impl Routing {
     }
 
     fn note_queue(&mut self, instance: &Instance) {
-        if let Some(position) = position(&self.ids, instance.id)
-            && let Some(tree) = &mut self.shortest
+        if let Some(tree) = &mut self.shortest
+            && let Some(position) = position(&self.ids, instance.id)
         {
             tree.set(position, instance.queued(self.phase));
         }
     }
-}
-
-/// Where `id` stands in `ids`, which ascend: nearly always without a gap.
-pub(super) fn position(ids: &[InstanceId], id: InstanceId) -> Option<usize> {
-    let guess = id.index().checked_sub(ids.first()?.index())?;
-    if ids.get(guess) == Some(&id) {
-        return Some(guess);
-    }
-    ids.binary_search(&id).ok()
 }
 
 /// Queue lengths by position.

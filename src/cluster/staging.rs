@@ -57,9 +57,10 @@ impl Cluster {
     /// Queues the copy of a KV cache from host memory.
     #[inline(never)]
     pub(super) fn copy_in<H: Host>(&mut self, slot: SlotId, host: &mut H) {
-        let live = &self.table[slot];
-        let (to, tokens) = (live.decode_on, self.journeys[slot.index()].tokens);
-        let bytes = tokens * self.sent_per_token(slot);
+        let (to, bytes) = (
+            self.table[slot].decode_on,
+            self.journeys[slot.index()].late(),
+        );
         self.copy(slot, to, Way::Into, bytes, host);
     }
 

@@ -60,7 +60,7 @@ impl Cluster {
         let poster = self.poster(slot);
         let journey = &mut self.journeys[slot.index()];
         journey.ready = host.now();
-        let (tokens, bytes) = (journey.tokens, journey.bytes - journey.early);
+        let (tokens, bytes) = (journey.tokens, journey.late());
         let live = &self.table[slot];
         // A descriptor moves no more than a block of either side.
         let [from, to] = [live.prefill_on, live.decode_on].map(|id| &self.instances[id.index()].kv);

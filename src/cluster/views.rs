@@ -2,13 +2,12 @@
 
 use super::instance::Instance;
 use super::prefix::look_up;
-use super::routing::position;
 use super::spec::KvReserve;
 use super::table::Table;
 use crate::ids::{InstanceId, SlotId};
 use crate::kv::{BlockPool, PrefixCache};
 use crate::policy::batch::{PromptQueue, PromptView};
-use crate::policy::router::{ClusterView, least};
+use crate::policy::router::{ClusterView, least, least_bounded};
 use crate::tournament::Tournament;
 use crate::units::SimTime;
 
@@ -69,6 +68,15 @@ pub(super) struct Candidates<'a> {
     pub(super) shortest: Option<&'a Tournament<u64>>,
 }
 
+/// Where `id` stands in `ids`, which ascend: nearly always without a gap.
+pub(super) fn position(ids: &[InstanceId], id: InstanceId) -> Option<usize> {
+    let guess = id.index().checked_sub(ids.first()?.index())?;
+    if ids.get(guess) == Some(&id) {
+        return Some(guess);
+    }
+    ids.binary_search(&id).ok()
+}
+
 /// Which phase is being routed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -113,21 +121,9 @@ impl ClusterView for Candidates<'_> {
     }
 
     fn least_tokens(&self) -> usize {
+        // Where a run in progress stands takes a square root.
         let at_least = |i: usize| self.instances[self.ids[i].index()].tokens_before_runs();
-        let first = least(self.len(), at_least);
-        let mut fewest = (self.tokens(first), first);
-        // Where a run in progress stands takes a square root, so it is asked only of those that may have fewer.
-        for i in 0..self.len() {
-            if i != first && (at_least(i), i) < fewest {
-                fewest = fewest.min((self.tokens(i), i));
-            }
-        }
-        debug_assert_eq!(
-            fewest.1,
-            least(self.len(), |i| self.tokens(i)),
-            "one that was not asked has fewer"
-        );
-        fewest.1
+        least_bounded(self.len(), at_least, |i| self.tokens(i))
     }
 
     fn requests(&self, i: usize) -> u64 {
@@ -157,5 +153,32 @@ impl ClusterView for Candidates<'_> {
     fn cached_blocks(&self, i: usize) -> u64 {
         let instance = &self.instances[self.ids[i].index()];
         instance.prefix.as_ref().map_or(0, PrefixCache::cached)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_found_with_and_without_gaps() {
+        let ids = [3, 4, 6, 9].map(InstanceId::new);
+        let at = |id: usize| position(&ids, InstanceId::new(id));
+        let all: Vec<_> = (2..=10).map(at).collect();
+        assert_eq!(
+            all,
+            [
+                None,
+                Some(0),
+                Some(1),
+                None,
+                Some(2),
+                None,
+                None,
+                Some(3),
+                None
+            ]
+        );
+        assert_eq!(position(&[], InstanceId::new(0)), None);
     }
 }

@@ -30,3 +30,22 @@ const fn in_blocks(count: u64, block: u64) -> (u64, u64) {
         (count / block, count % block)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::blocks_for;
+
+    #[test]
+    fn blocks_are_whole_ones_rounded_up() {
+        for block in [1, 2, 3, 16, 100, 1 << 31, u32::MAX] {
+            let size = u64::from(block);
+            for tokens in [0, 1, size - 1, size, size + 1, u64::MAX - 1, u64::MAX] {
+                assert_eq!(
+                    blocks_for(tokens, block),
+                    tokens.div_ceil(size),
+                    "{tokens} in {block}"
+                );
+            }
+        }
+    }
+}

@@ -128,6 +128,7 @@ impl PrefixCache {
     }
 
     /// Drops idle blocks, least recently used first, until at most `most` are left. The CPU tier, if there is one, takes them.
+    #[inline(never)]
     pub fn trim(&mut self, most: u64) {
         while self.idle.len() > most {
             let Some(id) = self.idle.pop() else { return };

@@ -83,9 +83,17 @@ pub enum ModelError {
         /// The degree asked for.
         dp: u32,
     },
+    /// Expert parallelism of a dense model.
+    #[error("ep {ep} needs a mixture of experts, and {model} has none; allowed: 1")]
+    DenseEp {
+        /// The model.
+        model: String,
+        /// The degree asked for.
+        ep: u32,
+    },
     /// The experts cannot be spread so.
     #[error(
-        "ep {ep} is not possible: {model} has {experts} experts and a stage {ranks} ranks (tp × dp); allowed: {allowed}"
+        "ep {ep} is not possible: {model} has {experts} experts, a stage has {ranks} ranks (tp × dp); allowed: {allowed}"
     )]
     BadEp {
         /// The model.
@@ -94,7 +102,7 @@ pub enum ModelError {
         ep: u32,
         /// tp × dp.
         ranks: u32,
-        /// Its experts, 0 for a dense model.
+        /// Its experts.
         experts: u32,
         /// Degrees that work.
         allowed: String,
@@ -109,4 +117,21 @@ pub enum ModelError {
         /// Its layers.
         layers: u32,
     },
+}
+
+impl ModelError {
+    /// The degree at fault, by its key in a pool; nothing where it is the model itself.
+    #[must_use]
+    pub const fn degree(&self) -> Option<&'static str> {
+        match self {
+            Self::BadTp { .. } | Self::BadKvTp { .. } => Some("tp"),
+            Self::BadPp { .. } => Some("pp"),
+            Self::NoRanks { .. } | Self::DenseDp { .. } => Some("dp"),
+            Self::DenseEp { .. } | Self::BadEp { .. } => Some("ep"),
+            Self::Unknown { .. }
+            | Self::Read { .. }
+            | Self::Parse { .. }
+            | Self::BadValue { .. } => None,
+        }
+    }
 }

@@ -182,6 +182,12 @@ impl ModelSpec {
         if p.ep == 1 || (spread && p.ep == ranks) {
             return Ok(());
         }
+        if experts == 0 {
+            return Err(ModelError::DenseEp {
+                model: model(),
+                ep: p.ep,
+            });
+        }
         Err(ModelError::BadEp {
             model: model(),
             ep: p.ep,
@@ -409,8 +415,9 @@ mod tests {
         assert_eq!(told("deepseek-v3", 2, 8, 1), Ok(()));
         let wrong = told("deepseek-v3", 2, 8, 8).unwrap_err();
         assert!(
-            wrong
-                .contains("ep 8 is not possible: deepseek-v3 has 256 experts and a stage 16 ranks"),
+            wrong.contains(
+                "ep 8 is not possible: deepseek-v3 has 256 experts, a stage has 16 ranks"
+            ),
             "{wrong}"
         );
         assert!(
@@ -432,7 +439,7 @@ mod tests {
         assert!(
             told("llama-3.1-8b", 2, 1, 2)
                 .unwrap_err()
-                .contains("has 0 experts")
+                .contains("ep 2 needs a mixture of experts, and llama-3.1-8b has none")
         );
     }
 

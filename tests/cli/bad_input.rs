@@ -169,13 +169,23 @@ fn degrees_that_cannot_cut_the_model_are_refused() {
     refused(
         "systems.colocated.pool.tp=3",
         &[
-            "tp 3 does not divide the 40 attention heads",
+            "--set systems.colocated.pool.tp=3: systems.colocated.pool.tp: tp 3 does not divide the 40 attention heads",
             "possible: 1, 2, 4",
         ],
     );
     refused(
         "systems.colocated.pool.pp=41",
-        &["pp 41 is not possible", "40 layers"],
+        &[
+            "systems.colocated.pool.pp: pp 41 is not possible",
+            "40 layers",
+        ],
+    );
+    refused(
+        "systems.colocated.pool.ep=2",
+        &[
+            "systems.colocated.pool.ep: ep 2 needs a mixture of experts, and opt-13b has none",
+            "allowed: 1",
+        ],
     );
 }
 

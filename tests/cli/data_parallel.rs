@@ -156,8 +156,7 @@ fn degrees_that_do_not_go_together_are_refused_with_those_that_do() {
     refused(
         &["systems.expert.pool.ep=4"],
         &[
-            "systems.expert.pool",
-            "ep 4 is not possible: deepseek-v3 has 256 experts",
+            "systems.expert.pool.ep: ep 4 is not possible: deepseek-v3 has 256 experts",
             "or 8 (whole experts",
         ],
     );

@@ -50,6 +50,14 @@ fn chunks_where_prompts_are_whole_are_refused() {
         ],
     );
     refused(
+        "systems.chunked={policy: chunked, pool: {instances: 1, gpu: a100-80g-sxm}, max_step_tokens: 512}",
+        &[
+            "systems.chunked.max_step_tokens: is of no effect: every pool",
+            "within `chunk_budget`",
+        ],
+    );
+    accepted("systems.colocated.max_step_tokens=4096");
+    refused(
         &split(", chunk_budget: 256, max_step_tokens: 512", "", NVLINK),
         &[
             "split.prefill.max_step_tokens: is of no effect",

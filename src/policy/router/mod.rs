@@ -155,10 +155,38 @@ pub fn least<L: Ord>(len: usize, load: impl Fn(usize) -> L) -> usize {
     (0..len).min_by_key(|&i| load(i)).unwrap_or(0)
 }
 
+/// The same, where a lower bound of each load costs little and the load itself much: it is asked only of those that may be the least.
+#[must_use]
+pub fn least_bounded<L: Ord + Copy>(
+    len: usize,
+    at_least: impl Fn(usize) -> L,
+    load: impl Fn(usize) -> L,
+) -> usize {
+    let first = least(len, &at_least);
+    let mut lowest = (load(first), first);
+    for i in 0..len {
+        if i != first && (at_least(i), i) < lowest {
+            lowest = lowest.min((load(i), i));
+        }
+    }
+    lowest.1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rng::stream;
+    use proptest::prelude::{prop_assert_eq, proptest};
+
+    proptest! {
+        #[test]
+        fn bounds_do_not_change_which_is_least(loads in proptest::collection::vec((0u64..6, 0u64..4), 1..9)) {
+            // Half of the bounds are met, and there are many ties.
+            let load = |i: usize| loads[i].0 + loads[i].1.saturating_sub(1);
+            let chosen = least_bounded(loads.len(), |i| loads[i].0, load);
+            prop_assert_eq!(chosen, least(loads.len(), load));
+        }
+    }
 
     /// Instances by requests and share of KV blocks in use.
     struct Loads(Vec<(u64, u64)>);

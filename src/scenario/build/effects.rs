@@ -15,16 +15,23 @@ impl Builder<'_> {
             .collect();
         // The budget of policy `chunked` may be the engine's.
         let asked = system.chunk_budget.is_some() && system.policy != Policy::Chunked;
-        let used = chunked.is_empty() || chunked.contains(&true);
-        self.require_use(!asked || used, path, &format!("{path}.chunk_budget"), || {
+        let chunks = chunked.is_empty() || chunked.contains(&true);
+        self.require_use(!asked || chunks, path, &format!("{path}.chunk_budget"), || {
             "is of no effect: no pool of this system computes prompts in chunks; write `policy: chunked`, or `batch: decode_first` for a pool, \
              or remove it"
+                .to_owned()
+        });
+        // Streams have a message of their own.
+        let asked = system.max_step_tokens.is_some() && system.policy != Policy::Multiplexed;
+        let used = chunked.is_empty() || chunked.contains(&false);
+        self.require_use(!asked || used, path, &format!("{path}.max_step_tokens"), || {
+            "is of no effect: every pool of this system computes prompts in chunks, within `chunk_budget`; write that, or remove it"
                 .to_owned()
         });
         if let (Policy::Disaggregated, Some(prefill)) = (system.policy, &system.prefill) {
             self.check_prefill_only(path, prefill);
         }
-        self.check_early_chunks(path, system, used);
+        self.check_early_chunks(path, system, chunks);
     }
 
     /// Holds the step sizes of a pool against how it computes prompts; answers whether in chunks.

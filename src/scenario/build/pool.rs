@@ -83,7 +83,10 @@ impl Builder<'_> {
             return None;
         }
         if let Err(error) = model.check_parallelism(cut) {
-            self.wrong(path, error.to_string());
+            let key = error
+                .degree()
+                .map_or_else(|| path.to_owned(), |degree| format!("{path}.{degree}"));
+            self.wrong(&key, error.to_string());
             return None;
         }
         if cut.dp > 1 {
