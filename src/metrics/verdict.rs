@@ -252,14 +252,29 @@ fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
     };
     let prompts = pool.busy_prefill + pool.busy_mixed;
     let saturated = pool.busy >= SATURATED;
-    match role {
-        Role::Prefill | Role::Decode if saturated => Bottleneck::PrefillCompute,
-        // With GPUs to spare, prompts wait for what holds their KV blocks: finished ones that cannot leave.
-        Role::Prefill | Role::Decode => hand_off(evidence, kv),
-        Role::Both if kv => Bottleneck::DecodeKv,
-        Role::Both if saturated && prompts >= 0.5 * pool.busy => Bottleneck::PrefillCompute,
+    let mostly_prompts = prompts >= 0.5 * pool.busy;
+    if *role != Role::Both && mostly_prompts {
+        return match saturated {
+            true => Bottleneck::PrefillCompute,
+            // With GPUs to spare, prompts wait for what holds their KV blocks: finished ones that cannot leave.
+            false => hand_off(evidence, kv),
+        };
+    }
+    // Instances with both roles, or of a prefill pool that for most of their time did the other's work.
+    match saturated && mostly_prompts {
+        _ if kv => Bottleneck::DecodeKv,
+        true => Bottleneck::PrefillCompute,
         // GPUs with time to spare, or busy with decodes while blocks are left: a limit keeps prompts out.
-        Role::Both => Bottleneck::Admission,
+        false => Bottleneck::Admission,
+    }
+}
+
+/// Whether instances of a pool compute prompts and decode, by their role or because roles change.
+fn does_both(role: Role, pool: &PoolMetrics) -> bool {
+    match role {
+        Role::Both => true,
+        Role::Prefill => pool.busy_decode > 0.0,
+        Role::Decode => false,
     }
 }
 

@@ -178,7 +178,9 @@ impl Warning {
             Self::NeverSent { .. } => {
                 "no figure knows of them, attainment included: they are of what was sent"
             }
-            Self::Preempted { .. } => "KV blocks ran out and prompts were computed again",
+            Self::Preempted { .. } => {
+                "KV blocks ran out: what was preempted was computed again or moved to host memory and back"
+            }
             Self::Extrapolated { .. } => "the times of those kernels are extrapolated",
             Self::LinkSaturated { .. } => {
                 "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"

@@ -7,9 +7,9 @@
 //! requests are busy with.
 
 use super::{
-    Evidence, Growth, SATURATED, Stages, bottleneck, classify, mean_stages, positive, queued, total,
+    Evidence, Growth, SATURATED, Stages, bottleneck, classify, does_both, mean_stages, positive,
+    queued, total,
 };
-use crate::cluster::Role;
 use crate::metrics::result::{Bottleneck, State, Verdict};
 use crate::metrics::series::Point;
 use crate::sim::PoolSample;
@@ -63,13 +63,13 @@ pub(super) fn holding(evidence: &Evidence<'_>, most: Stages, full: &[bool]) -> B
     }
 }
 
-/// The phase that fills the time of the busiest pool of both roles, if one is saturated.
+/// The phase that fills the time of the busiest pool that does both, if one is saturated.
 fn busiest(evidence: &Evidence<'_>) -> Option<Bottleneck> {
     let both = evidence
         .roles
         .iter()
         .zip(evidence.pools)
-        .filter(|(role, pool)| **role == Role::Both && pool.busy >= SATURATED)
+        .filter(|(role, pool)| does_both(**role, pool) && pool.busy >= SATURATED)
         .map(|(_, pool)| pool)
         .max_by(|a, b| a.busy.total_cmp(&b.busy))?;
     let prompts = both.busy_prefill + both.busy_mixed;

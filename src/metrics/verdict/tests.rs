@@ -191,6 +191,11 @@ fn the_bottleneck_is_what_the_growing_stage_waits_for() {
         ]
     };
     let both = |prefill, decode| [pool("both", prefill, decode, 0.0)];
+    // Instances of the prefill pool that decode for most of their time: roles change.
+    let moved = [
+        pool("prefill", 0.05, 0.93, 0.0),
+        pool("decode", 0.0, 1.0, 0.0),
+    ];
     let waiting: fn(&mut [PoolSample], u64) = |s, n| s[0].waiting = n;
     let handing: fn(&mut [PoolSample], u64) = |s, n| s[0].handing_off = n;
     let decoding: fn(&mut [PoolSample], u64) = |s, n| s.last_mut().unwrap().decoding = n;
@@ -203,6 +208,8 @@ fn the_bottleneck_is_what_the_growing_stage_waits_for() {
         (&split(0.3, 1.0), 99, handing, TransferLink),
         (&split(0.3, 0.1), 50, handing, Admission),
         (&split(0.3, 0.1), 50, decoding, DecodeBandwidth),
+        (&moved, 99, waiting, DecodeKv),
+        (&moved, 50, waiting, Admission),
         (&both(0.8, 0.2), 50, waiting, PrefillCompute),
         (&both(0.2, 0.8), 99, waiting, DecodeKv),
         (&both(0.2, 0.8), 50, waiting, Admission),
@@ -257,6 +264,14 @@ fn a_bounded_number_of_requests_is_held_by_its_queue_or_by_its_work() {
     assert_eq!(held(&split, stages(2.0, 60.0, 38.0), &room), PrefillCompute);
     assert_eq!(
         held(&both(0.3, 0.7), stages(50.0, 1.0, 49.0), &[false]),
+        DecodeBandwidth
+    );
+    let moved = [
+        pool("prefill", 0.05, 0.93, 0.0),
+        pool("decode", 0.0, 1.0, 0.0),
+    ];
+    assert_eq!(
+        held(&moved, stages(50.0, 1.0, 49.0), &room),
         DecodeBandwidth
     );
     assert_eq!(

@@ -23,15 +23,7 @@ impl Builder<'_> {
         staged: Option<&Staged>,
     ) -> Option<Option<Sharing>> {
         if transfer.contention != Some(Contention::Fair) {
-            for (name, there) in [
-                ("in_flight", transfer.in_flight.is_some()),
-                ("most_per_transfer", transfer.most_per_transfer.is_some()),
-                ("node", transfer.node.is_some()),
-            ] {
-                self.require_use(!there, key, &format!("{key}.{name}"), || {
-                    "is for `contention: fair` only; write that, too, or remove it".to_owned()
-                });
-            }
+            self.check_unshared(key, transfer);
             return Some(None);
         }
         let ranks = defaults::posting_ranks(transfer, system);
@@ -74,13 +66,45 @@ impl Builder<'_> {
             "is zero, so that nothing would ever arrive; write a bandwidth such as `100 Gbps`"
                 .to_owned()
         });
+        let topology = topology(&pools, node.map(|_| per_node), shared);
+        if node.is_some() && prefill.group == decode.group {
+            self.check_reach(key, transfer, &topology, per_node);
+        }
         Some(Some(Sharing {
             topology: Topology {
                 most_per_transfer: most,
-                ..topology(&pools, node.map(|_| per_node), shared)
+                ..topology
             },
             in_flight,
         }))
+    }
+
+    /// Refuses what is of use only where transfers share a network.
+    fn check_unshared(&mut self, key: &str, transfer: &Transfer) {
+        for (name, there) in [
+            ("in_flight", transfer.in_flight.is_some()),
+            ("most_per_transfer", transfer.most_per_transfer.is_some()),
+            ("node", transfer.node.is_some()),
+        ] {
+            self.require_use(!there, key, &format!("{key}.{name}"), || {
+                "is for `contention: fair` only; write that, too, or remove it".to_owned()
+            });
+        }
+    }
+
+    /// Refuses links that do not leave a node where transfers do.
+    fn check_reach(&mut self, key: &str, transfer: &Transfer, topology: &Topology, per_node: u32) {
+        let Some(word) = inside_word(transfer) else {
+            return;
+        };
+        let mut nodes: Vec<u32> = topology.places.iter().map(|place| place.node).collect();
+        nodes.dedup();
+        self.require(nodes.len() < 2, &format!("{key}.link"), || {
+            format!(
+                "is `{word}`, which does not leave a node, but prefill and decode are on {} nodes of {per_node} GPUs, with no link between them;                  write `rdma`, `ethernet` or a bandwidth, and `node: {{gpus: {per_node}, inside: {word}}}` for those that share one",
+                nodes.len()
+            )
+        });
     }
 
     fn check_inside(&mut self, key: &str, node: Option<&Node>, prefill: &Pool, decode: &Pool) {
@@ -152,9 +176,8 @@ impl Builder<'_> {
         else {
             return;
         };
-        let word = match &transfer.link {
-            WordOr::Word(word) if word == "nvlink" || word == "pcie" => word,
-            WordOr::Word(_) | WordOr::Map(_) => return,
+        let Some(word) = inside_word(transfer) else {
+            return;
         };
         let name = |pool: &Pool| pool.group.clone().unwrap_or_else(|| "none".to_owned());
         let linked = !reached || prefill.group == decode.group;
@@ -166,5 +189,13 @@ impl Builder<'_> {
                 name(decode)
             )
         });
+    }
+}
+
+/// The link of transfers, if it is one that does not leave a node.
+fn inside_word(transfer: &Transfer) -> Option<&str> {
+    match &transfer.link {
+        WordOr::Word(word) if word == "nvlink" || word == "pcie" => Some(word),
+        WordOr::Word(_) | WordOr::Map(_) => None,
     }
 }
