@@ -122,6 +122,25 @@ fn links_inside_a_node_between_groups_of_nodes_are_refused() {
 }
 
 #[test]
+fn links_that_do_not_leave_a_node_are_refused_where_transfers_do() {
+    let on = |gpus, link| {
+        format!("transfer: {{link: {link}, contention: fair, node: {{gpus: {gpus}}}}}")
+    };
+    for link in ["nvlink", "pcie"] {
+        accepted(&split("", "", &on(2, link)));
+        refused(
+            &split("", "", &on(1, link)),
+            &[
+                &format!("split.transfer.link: is `{link}`, which does not leave a node"),
+                "on 2 nodes of 1 GPUs",
+                &format!("inside: {link}"),
+            ],
+        );
+    }
+    accepted(&split("", "", &on(1, "rdma")));
+}
+
+#[test]
 fn counts_say_what_is_truly_allowed_and_closed_loops_how_they_are_written() {
     refused(
         "workload.concurrency=-1",
