@@ -290,6 +290,7 @@ impl Instance {
     }
 
     /// KV blocks not in use at `now` by steps that have ended, nor by anything but steps.
+    #[inline(never)]
     pub(super) fn free_after_ended(&self, now: SimTime) -> u64 {
         let batch = &self.stages[0].batch;
         if !self.stages[0].busy || batch.run.is_none() || !self.kv.is_limited() {

@@ -258,6 +258,7 @@ impl Instance {
 
     /// Brings the cache to `now` for a router that looks into it: steps of the run in progress that have ended have
     /// dropped what they needed.
+    #[inline]
     pub(super) fn trim_prefix_at(&mut self, now: SimTime) {
         if self.prefix.is_some() {
             let free = self.free_after_ended(now);
