@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::names::did_you_mean;
 use crate::report::{Pooled, Report, figures};
-use crate::scenario::did_you_mean;
 
 /// A comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

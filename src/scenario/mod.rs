@@ -22,5 +22,5 @@ mod warning;
 pub use document::Document;
 pub use experiment::{Axis, Experiment, OutputChoice, Point};
 pub use load::{load, resolve};
-pub use problem::{Error, Problem, did_you_mean};
+pub use problem::{Error, Problem};
 pub use warning::{StepTimes, Warning};

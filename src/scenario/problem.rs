@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::names::did_you_mean;
+
 /// Where a problem was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
@@ -101,27 +103,6 @@ fn lines(problems: &[Problem]) -> String {
     lines.join("\n")
 }
 
-/// ", did you mean `x`?" for the allowed name nearest to what was seen, or nothing when none is near.
-#[must_use]
-pub fn did_you_mean<'a>(seen: &str, allowed: impl IntoIterator<Item = &'a str>) -> String {
-    let near = allowed
-        .into_iter()
-        .map(|name| {
-            (
-                strsim::damerau_levenshtein(&seen.to_lowercase(), name),
-                name,
-            )
-        })
-        .min_by_key(|(distance, _)| *distance);
-    match near {
-        // Beyond a third of the word the suggestion confuses more than it helps.
-        Some((distance, name)) if distance <= (seen.len().max(name.len()) / 3).max(1) => {
-            format!(", did you mean `{name}`?")
-        }
-        _ => String::new(),
-    }
-}
-
 /// What is expected where a key has a list of words.
 pub(super) const A_WORD: &str = "expected a word";
 
@@ -170,15 +151,6 @@ pub(super) fn rephrase(message: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_nearest_name_is_suggested_only_when_near() {
-        assert_eq!(
-            did_you_mean("rat", ["rate", "requests"]),
-            ", did you mean `rate`?"
-        );
-        assert_eq!(did_you_mean("zebra", ["rate", "requests"]), "");
-    }
 
     #[test]
     fn serde_messages_become_ours() {

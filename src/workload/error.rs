@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::names;
+
 /// A key of a workload that holds an impossible value.
 ///
 /// `key` is relative to the workload (`rate`, `lengths.input.lognormal.sigma`); a scenario puts its own path
@@ -34,24 +36,19 @@ impl WorkloadError {
         }
     }
 
-    /// Makes the error for `key`, which holds the name `seen` where one of `names` is expected.
+    /// Makes the error for `key`, which holds the name `seen` where one of `known` is expected.
     #[must_use]
     pub fn unknown_name<'a>(
         key: impl Into<String>,
         seen: &str,
-        names: impl Iterator<Item = &'a str>,
+        known: impl Iterator<Item = &'a str>,
     ) -> Self {
-        let names: Vec<&str> = names.collect();
-        let nearest = names
-            .iter()
-            .map(|name| (strsim::jaro_winkler(seen, name), *name))
-            .filter(|(score, _)| *score > 0.75)
-            .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, name)| name.to_owned());
+        let allowed: Vec<&str> = known.collect();
+        let nearest = names::nearest(seen, allowed.iter().copied()).map(ToOwned::to_owned);
         Self {
             key: key.into(),
             seen: format!("`{seen}`"),
-            allowed: format!("one of {}", names.join(", ")),
+            allowed: format!("one of {}", allowed.join(", ")),
             nearest,
         }
     }

@@ -1,6 +1,6 @@
 //! Arrival processes by name or by parameters.
 
-use crate::scenario::problem::did_you_mean;
+use crate::names::did_you_mean;
 use crate::scenario::schema::{self, ArrivalKind, Step, WordOr};
 use crate::workload::arrivals::{Gaps, Intensity, Segment};
 use crate::workload::{ArrivalProcess, ReadOptions};

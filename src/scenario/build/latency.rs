@@ -8,8 +8,8 @@ use crate::latency::compose::{Composed, Formats, Overhead};
 use crate::latency::fixed::Fixed;
 use crate::latency::polynomial::{self, Coefficients, Polynomial};
 use crate::latency::roofline::{Datasheet, Efficiency};
+use crate::names::did_you_mean;
 use crate::scenario::defaults::has_polynomial;
-use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{
     CalibratedLatency, FixedLatency, LatencyKind, PolynomialLatency, Pool, RooflineLatency, Span,
     WordOr,

@@ -1,7 +1,7 @@
 //! Queue orders and the cap of long prompts.
 
 use crate::cluster::{LongPrompts, QueueOrder, QueueRule};
-use crate::scenario::problem::did_you_mean;
+use crate::names::did_you_mean;
 use crate::scenario::schema::{self, Policy, QueueKind, System, WordOr};
 
 use super::Builder;

@@ -1,8 +1,8 @@
 //! Routers, and whether the workload has what they look for.
 
 use crate::cluster::{Role, SystemSpec};
+use crate::names::did_you_mean;
 use crate::policy::router::{LoadPenalty, RouterRule};
-use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{Affinity, Penalty, RouterKind, System, WordOr};
 use crate::workload::{RequestSpec, Workload};
 

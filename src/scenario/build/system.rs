@@ -1,9 +1,9 @@
 //! Systems: policy presets as pools, routers and a hand-off.
 
 use crate::cluster::{FirstToken, PoolSpec, Role, SystemSpec};
+use crate::names::did_you_mean;
 use crate::scenario::defaults;
 use crate::scenario::engine::{self, Engine};
-use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{self, Policy, Pool, System};
 
 use super::Builder;

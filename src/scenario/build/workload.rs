@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::cluster::{Role, SystemSpec};
-use crate::scenario::problem::{Problem, did_you_mean};
+use crate::names::did_you_mean;
+use crate::scenario::problem::Problem;
 use crate::scenario::schema::{self, Limit, WordOr};
 use crate::units::SimDuration;
 use crate::workload::lengths::{self, LengthsSpec, MarginalSpec};

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::model::{KvDtype, WeightDtype};
-use crate::scenario::problem::did_you_mean;
+use crate::names::did_you_mean;
 
 /// Format of the weights of the linear layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
