@@ -48,6 +48,7 @@ pub(super) fn close(books: Collector) -> RunMetrics {
     let unmeasured_share = unmeasured_share(&books);
     let mut warnings = warnings(&books, &shapes, window_s, verdict.state);
     warnings.extend(busiest.and_then(Warning::saturated));
+    warnings.extend(Warning::idle(&pools));
     warnings.extend(unmeasured_share.and_then(Warning::extrapolated));
     let offered_per_s = per(books.counts.measured.saturating_sub(1) as f64, window_s);
     RunMetrics {

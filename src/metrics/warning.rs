@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::links::LinkMetrics;
-use super::result::Counts;
+use super::result::{Counts, PoolMetrics};
 use super::verdict::SATURATED;
 
 /// The refused request that needed most.
@@ -17,6 +17,16 @@ pub struct TooLarge {
     pub needed: u64,
     /// KV blocks an instance has.
     pub available: u64,
+}
+
+impl TooLarge {
+    /// In brackets, behind the number of those refused.
+    fn told(&self) -> String {
+        format!(
+            " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance, or one of its `dp` ranks, has {})",
+            self.request, self.needed, self.pool, self.available
+        )
+    }
 }
 
 /// A reason to read a run's figures with care.
@@ -77,6 +87,13 @@ pub enum Warning {
         /// Measured requests.
         measured: u64,
     },
+    /// No request used a pool.
+    Idle {
+        /// Its name.
+        pool: String,
+        /// Its GPUs.
+        gpus: u32,
+    },
     /// KV caches wait for a link that has nearly no time left.
     LinkSaturated {
         /// The busiest link.
@@ -120,12 +137,7 @@ impl Warning {
                 measured,
                 worst,
             } => {
-                let worst = worst.as_ref().map_or_else(String::new, |w| {
-                    format!(
-                        " (the largest, request {}, needs {} KV blocks of pool `{}`, an instance, or one of its `dp` ranks, has {})",
-                        w.request, w.needed, w.pool, w.available
-                    )
-                });
+                let worst = worst.as_ref().map_or_else(String::new, TooLarge::told);
                 format!("{rejected} of {measured} requests were rejected{worst}")
             }
             Self::Unfinished {
@@ -154,6 +166,12 @@ impl Warning {
                 "link saturated: {link} is taken {:.0} % of the time; transfers wait {queue_mean_ms:.1} ms for their turn (mean)",
                 100.0 * utilisation
             ),
+            Self::Idle { pool, gpus } => {
+                format!(
+                    "pool `{pool}` ({}) formed no step",
+                    counted(u64::from(*gpus), "GPU")
+                )
+            }
             Self::Extrapolated { share } => format!(
                 "{:.0} % of the kernel time lies outside measured ranges (estimated from mean steps)",
                 100.0 * share
@@ -182,6 +200,9 @@ impl Warning {
                 "KV blocks ran out: what was preempted was computed again or moved to host memory and back"
             }
             Self::Extrapolated { .. } => "the times of those kernels are extrapolated",
+            Self::Idle { .. } => {
+                "its GPUs count in every figure per GPU and per dollar, and no request used them"
+            }
             Self::LinkSaturated { .. } => {
                 "the hand-off, not the GPUs, sets the pace, and prompts that are done keep their KV blocks while they wait"
             }
@@ -202,6 +223,9 @@ impl Warning {
             Self::NeverSent { .. } => {
                 "raise workload.concurrency or lower workload.rate, or leave workload.concurrency out: what cannot be served then counts"
             }
+            Self::Idle { .. } => {
+                "see whether skip_prefill lets every prompt skip it, or outputs of one token leave nothing to decode; else leave the pool out"
+            }
             Self::Preempted { .. } => "add KV memory or decode instances, or lower max_seqs",
             Self::Extrapolated { .. } => {
                 "`pdsim explain` shows which; use a profile measured on such shapes (`pdsim calibrate`, `pdsim profile fit`), or another GPU, format or cut"
@@ -219,6 +243,19 @@ impl Warning {
             utilisation: busiest.utilisation,
             queue_mean_ms: busiest.queue_mean_ms,
         })
+    }
+
+    /// The warnings about pools that did nothing while another worked.
+    pub(super) fn idle(pools: &[PoolMetrics]) -> Vec<Self> {
+        if pools.iter().all(|pool| pool.steps == 0) {
+            return Vec::new();
+        }
+        let idle = pools.iter().filter(|pool| pool.steps == 0);
+        idle.map(|pool| Self::Idle {
+            pool: pool.name.clone(),
+            gpus: pool.gpus,
+        })
+        .collect()
     }
 
     /// The warning about kernel time outside measured ranges; none where nothing was measured, which step times say of themselves.

@@ -265,3 +265,25 @@ fn a_reader_that_goes_away_is_no_failure() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn a_pool_that_no_request_used_is_told_of() {
+    let run = |set: &str| {
+        let ran = Scratch::new().pdsim(&["run", "s.yaml", "--no-charts", "--set", set]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.err
+    };
+    let skipped = run("systems.split.skip_prefill={below: 100000}");
+    assert!(
+        skipped.contains("split, seed 1: pool `prefill` (1 GPU) formed no step")
+            && skipped.contains("skip_prefill"),
+        "{skipped}"
+    );
+    let nothing_to_decode = run("workload.lengths={fixed: {input: 512, output: 1}}");
+    assert!(
+        nothing_to_decode.contains("split, seed 1: pool `decode` (1 GPU) formed no step"),
+        "{nothing_to_decode}"
+    );
+    let used = run("seeds=1");
+    assert!(!used.contains("formed no step"), "{used}");
+}
