@@ -114,7 +114,12 @@ impl<'d> Builder<'d> {
             return;
         }
         let message = message();
-        match self.document.swept_beside(around, path) {
+        self.without_use(self.document.swept_beside(around, path), path, message);
+    }
+
+    /// Files a problem about a key that is of no effect; a note where the sweep value `at` decides that.
+    fn without_use(&mut self, at: Option<&str>, path: &str, message: String) {
+        match at {
             Some(value) => {
                 let note = format!("at sweep value `{value}`, {path} {message}");
                 self.notes.push(note);

@@ -1,14 +1,18 @@
 //! Queue orders and the cap of long prompts.
 
-use crate::cluster::{LongPrompts, QueueOrder, QueueRule};
+use crate::cluster::{LongPrompts, QueueOrder, QueueRule, Reservation, SystemSpec};
 use crate::scenario::problem::did_you_mean;
 use crate::scenario::schema::{self, Policy, QueueKind, System, WordOr};
+use crate::units::SimDuration;
 
 use super::Builder;
 use super::pool::PoolContext;
 
 /// Orders by the word in a scenario.
 const WORDS: [&str; 4] = ["fcfs", "shortest_prompt", "priority", "earliest_deadline"];
+
+/// What gives requests a class.
+const WITH_CLASSES: &str = "use a trace with classes (a column or key `class`, a Bailian `type`, a BurstGPT `Model`), or remove it";
 
 impl Builder<'_> {
     /// In which order the prompts of a system wait.
@@ -55,6 +59,85 @@ impl Builder<'_> {
                     QueueOrder::EarliestDeadline(promises),
                     deadlines.most_passes,
                 )
+            }
+        }
+    }
+
+    /// Holds queue orders against the request classes of the workload, by number: an order that looks for what nobody has is a problem.
+    pub(super) fn check_queues(&mut self, classes: &[String], systems: &[SystemSpec]) {
+        for system in systems {
+            // All pools of a system have its order.
+            let Some(pool) = system.pools.first() else {
+                continue;
+            };
+            match &pool.queue.order {
+                QueueOrder::Fcfs | QueueOrder::ShortestPrompt => {}
+                QueueOrder::Priority => self.check_priority(classes, &system.name),
+                QueueOrder::EarliestDeadline(promises) => {
+                    self.check_deadlines(classes, promises, system);
+                }
+            }
+        }
+    }
+
+    fn check_priority(&mut self, classes: &[String], system: &str) {
+        let path = format!("systems.{system}.queue");
+        match classes {
+            [] => self.without_use(
+                self.document.swept("workload.trace"),
+                &path,
+                format!("is of no effect: `priority` goes by request class, and no request of this workload has a class; {WITH_CLASSES}"),
+            ),
+            // Another part of the same trace may have more of them.
+            [only] => self.notes.push(format!(
+                "{system}: the queue order `priority` is first come, first served: all requests are of class `{only}`"
+            )),
+            _ => {}
+        }
+    }
+
+    fn check_deadlines(
+        &mut self,
+        classes: &[String],
+        promises: &[SimDuration],
+        system: &SystemSpec,
+    ) {
+        let of_class = |class: usize| promises.get(class).or(promises.last());
+        let differ = (1..classes.len()).any(|class| of_class(class) != of_class(0));
+        // Elsewhere prompts come to a queue in order of arrival, which one promise to all leaves as it is.
+        let late = system.reservation == Reservation::Early
+            || system.returns_to_prefill()
+            || system.roles.moves();
+        if differ || late {
+            return;
+        }
+        let path = format!("systems.{}.queue", system.name);
+        let same = promises
+            .iter()
+            .all(|promise| Some(promise) == promises.first());
+        match classes {
+            [only] if !same => self.notes.push(format!(
+                "{}: the queue order `earliest_deadline` is first come, first served: all requests are of class `{only}`, so that one promise \
+                 holds for all",
+                system.name
+            )),
+            _ => {
+                let (why, instead) = match classes {
+                    [] => (
+                        "no request of this workload has a class, so that the first promise holds for all",
+                        WITH_CLASSES,
+                    ),
+                    _ => (
+                        "all request classes are promised the same",
+                        "write a promise for each, as in `earliest_deadline: {ttft: [250 ms, 5 s]}`, or remove it",
+                    ),
+                };
+                let beside = self.document.swept_beside(&format!("systems.{}", system.name), &path);
+                self.without_use(
+                    self.document.swept("workload.trace").or(beside),
+                    &path,
+                    format!("is of no effect: {why} and deadlines come in the order of arrival; {instead}"),
+                );
             }
         }
     }

@@ -317,6 +317,7 @@ impl Builder<'_> {
             .unwrap_or(1);
         let sample: Vec<RequestSpec> = workload.stream(seed).take(LENGTH_CHECK).collect();
         self.check_routers(workload, &sample, systems);
+        self.check_queues(workload.classes(), systems);
         let prompt_block = workload.prefixes().map(|prefixes| prefixes.block_tokens());
         for system in systems {
             let returning = system.returns_to_prefill();
