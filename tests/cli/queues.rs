@@ -141,3 +141,97 @@ fn an_order_that_another_point_of_the_sweep_needs_is_noted_instead() {
         "at sweep value `workload.trace: plain.csv`, systems.split.queue is of no effect",
     );
 }
+
+#[test]
+fn the_note_says_which_class_goes_first() {
+    let classes = ["gold", "silver", "bronze"];
+    noted(
+        &check(&classes, &["systems.colocated.queue=priority"]),
+        "classes of t.csv by priority, first goes first: `gold` 0, `silver` 1, `bronze` 2, in order of first appearance",
+    );
+    noted(
+        &check(
+            &classes,
+            &["systems.colocated.queue={earliest_deadline: {ttft: [250 ms, 5 s]}}"],
+        ),
+        "colocated: classes of t.csv and the TTFT promised to each: `gold` 0.25 s, `silver` 5 s, `bronze` 5 s",
+    );
+    silent(&check(&classes, &["systems.colocated.queue=fcfs"]), "gold");
+}
+
+#[test]
+fn classes_are_ranked_by_name() {
+    let classes = ["bronze", "gold", "7"];
+    let check = |order: &str| check(&classes, &[&format!("systems.colocated.queue={order}")]);
+    silent(&check("{priority: [7, gold, bronze]}"), "classes of");
+    noted(
+        &check("{priority: {classes: [7], most_passes: 3}}"),
+        "classes of t.csv that `queue` does not name go last, as equals: `bronze`, `gold`",
+    );
+    check("{priority: [gold, bronce]}").refused(&[
+        "colocated.queue.priority: names the class `bronce`, which no request of the trace has, did you mean `bronze`?",
+        "(its classes: bronze, gold, 7)",
+    ]);
+    check("{priority: [gold, gold]}").refused(&["names the class `gold` twice"]);
+    check("{priority: []}").refused(&["names no class", "`[gold, silver]`"]);
+    check("{priority: gold}")
+        .refused(&["expected a list of request classes such as `[gold, silver]`"]);
+    refused(
+        "systems.colocated.queue={priority: [gold]}",
+        &["no request of this workload has a class"],
+    );
+}
+
+/// Classes of the requests of one system, in the order of their first tokens.
+fn order_of_first_tokens(order: &str) -> Vec<String> {
+    let scratch = Scratch::new();
+    let text = trace(&["batch", "batch", "chat", "gold"]);
+    // All at once on one instance that takes a prompt at a time.
+    scratch.write(
+        "t.csv",
+        &text
+            .replace("\n1,", "\n0,")
+            .replace("\n2,", "\n0,")
+            .replace("\n3,", "\n0,"),
+    );
+    let order = format!("systems.colocated.queue={order}");
+    let sets = [
+        "workload={trace: t.csv}",
+        "systems.colocated.pool={instances: 1, gpu: a100-80g-sxm, max_step_prompts: 1}",
+        &order,
+    ];
+    let args = sets.iter().flat_map(|set| ["--set", *set]);
+    let ran = scratch.pdsim(
+        &["run", "s.yaml"]
+            .into_iter()
+            .chain(args)
+            .collect::<Vec<_>>(),
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let csv = scratch.read("output/small/requests.csv");
+    let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let head = rows.next().expect("a table has a head");
+    let column = |name: &str| {
+        let at = head.iter().position(|key| *key == name);
+        at.expect("requests.csv has this column")
+    };
+    let (system, class, ttft) = (column("system"), column("class"), column("ttft_ms"));
+    let mut times: Vec<(f64, String)> = rows
+        .filter(|row| row[system] == "colocated")
+        .map(|row| {
+            let ms = row[ttft].parse().expect("every request has a first token");
+            (ms, row[class].to_owned())
+        })
+        .collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    times.into_iter().map(|(_, class)| class).collect()
+}
+
+#[test]
+fn a_class_named_first_goes_first() {
+    assert_eq!(order_of_first_tokens("priority"), ["0", "0", "1", "2"]);
+    assert_eq!(
+        order_of_first_tokens("{priority: [gold, chat]}"),
+        ["2", "1", "0", "0"]
+    );
+}

@@ -2,7 +2,7 @@
 
 use crate::cluster::{LongPrompts, QueueOrder, QueueRule, Reservation, SystemSpec};
 use crate::scenario::problem::did_you_mean;
-use crate::scenario::schema::{self, Policy, QueueKind, System, WordOr};
+use crate::scenario::schema::{self, Name, Policy, QueueKind, Ranking, System, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
@@ -10,6 +10,9 @@ use super::pool::PoolContext;
 
 /// Orders by the word in a scenario.
 const WORDS: [&str; 4] = ["fcfs", "shortest_prompt", "priority", "earliest_deadline"];
+
+/// Classes told by name at most; a trace may have one for each of its tenants.
+const MOST_TOLD: usize = 16;
 
 /// What gives requests a class.
 const WITH_CLASSES: &str = "use a trace with classes (a column or key `class`, a Bailian `type`, a BurstGPT `Model`), or remove it";
@@ -45,8 +48,12 @@ impl Builder<'_> {
             Some(WordOr::Map(QueueKind::ShortestPrompt(bound))) => {
                 rule(QueueOrder::ShortestPrompt, bound.most_passes)
             }
-            Some(WordOr::Map(QueueKind::Priority(bound))) => {
-                rule(QueueOrder::Priority, bound.most_passes)
+            Some(WordOr::Map(QueueKind::Priority(Ranking(keys)))) => {
+                let order = match &keys.classes {
+                    None => QueueOrder::Priority,
+                    Some(names) => self.ranked(&path, names),
+                };
+                rule(order, keys.most_passes)
             }
             Some(WordOr::Map(QueueKind::EarliestDeadline(deadlines))) => {
                 let key = format!("{path}.earliest_deadline.ttft");
@@ -72,12 +79,105 @@ impl Builder<'_> {
             };
             match &pool.queue.order {
                 QueueOrder::Fcfs | QueueOrder::ShortestPrompt => {}
-                QueueOrder::Priority => self.check_priority(classes, &system.name),
+                QueueOrder::Priority | QueueOrder::Ranked(_) => {
+                    self.check_priority(classes, &system.name);
+                }
                 QueueOrder::EarliestDeadline(promises) => {
                     self.check_deadlines(classes, promises, system);
                 }
             }
+            self.tell_classes(classes, &system.name, &pool.queue.order);
         }
+    }
+
+    /// Tells what an order makes of each class of the trace: people know these by name, orders by number.
+    fn tell_classes(&mut self, classes: &[String], system: &str, order: &QueueOrder) {
+        let workload = self.scenario.workload.as_ref();
+        let Some(trace) = workload.and_then(|workload| workload.trace.as_ref()) else {
+            return;
+        };
+        if classes.len() < 2 {
+            return;
+        }
+        let trace = trace.display();
+        let named = |(number, name): (usize, &String)| format!("`{name}` {number}");
+        let note = match order {
+            QueueOrder::Fcfs | QueueOrder::ShortestPrompt => return,
+            QueueOrder::Priority => format!(
+                "classes of {trace} by priority, first goes first: {}, in order of first appearance; write `priority: [{}]` for another",
+                some(classes.iter().enumerate().map(named)),
+                classes
+                    .iter()
+                    .rev()
+                    .take(2)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            ),
+            QueueOrder::Ranked(ranks) => {
+                let last = ranks.iter().copied().max();
+                let unnamed = |class: &usize| ranks.get(*class).copied() == last;
+                let rest: Vec<usize> = (0..classes.len()).filter(unnamed).collect();
+                // With every class named, the scenario itself says it all.
+                let [_, _, ..] = rest.as_slice() else {
+                    return;
+                };
+                format!(
+                    "{system}: classes of {trace} that `queue` does not name go last, as equals: {}",
+                    some(
+                        rest.into_iter()
+                            .map(|class| format!("`{}`", classes[class]))
+                    )
+                )
+            }
+            QueueOrder::EarliestDeadline(promises) => {
+                let promised = |(number, name): (usize, &String)| {
+                    let promise = promises.get(number).or(promises.last());
+                    let seconds = promise.map_or(0.0, |promise| promise.as_secs_f64());
+                    format!("`{name}` {seconds} s")
+                };
+                format!(
+                    "{system}: classes of {trace} and the TTFT promised to each: {}, in order of first appearance",
+                    some(classes.iter().enumerate().map(promised))
+                )
+            }
+        };
+        self.notes.push(note);
+    }
+
+    /// The order of classes by name, held against those of the trace.
+    fn ranked(&mut self, path: &str, names: &[Name]) -> QueueOrder {
+        let path = format!("{path}.priority");
+        self.require(!names.is_empty(), &path, || {
+            "names no class; write the request classes of the trace, the first goes first, as in `[gold, silver]`"
+                .to_owned()
+        });
+        let twice = names
+            .iter()
+            .enumerate()
+            .find(|(at, name)| names[..*at].contains(name));
+        if let Some((_, Name(name))) = twice {
+            self.wrong(
+                &path,
+                format!("names the class `{name}` twice; name each class once"),
+            );
+        }
+        // Without a trace there is no class, which is told elsewhere.
+        let classes = self.classes.clone().unwrap_or_default();
+        for Name(name) in names.iter().filter(|_| !classes.is_empty()) {
+            self.require(classes.contains(name), &path, || {
+                format!(
+                    "names the class `{name}`, which no request of the trace has{} (its classes: {})",
+                    did_you_mean(name, classes.iter().map(String::as_str)),
+                    some(classes.iter().cloned())
+                )
+            });
+        }
+        let rank = |class: &String| names.iter().position(|Name(name)| name == class);
+        let ranks = classes
+            .iter()
+            .map(|class| u16::try_from(rank(class).unwrap_or(names.len())).unwrap_or(u16::MAX));
+        QueueOrder::Ranked(ranks.collect())
     }
 
     fn check_priority(&mut self, classes: &[String], system: &str) {
@@ -174,4 +274,14 @@ impl Builder<'_> {
             interrupts,
         }
     }
+}
+
+/// The first of `parts`, and how many more there are.
+fn some(parts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = parts.len().saturating_sub(MOST_TOLD);
+    let mut told: Vec<String> = parts.take(MOST_TOLD).collect();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.join(", ")
 }

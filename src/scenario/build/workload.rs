@@ -188,6 +188,7 @@ impl Builder<'_> {
             .map_err(|error| self.workload_problem(&error))
             .ok()?;
         let recorded = Workload::recorded(&self.trace(path, &options, traces)?);
+        self.classes = Some(recorded.classes().to_vec());
         match workload.rate {
             None => Some(recorded),
             Some(rate) => recorded

@@ -18,7 +18,7 @@ mod workload;
 pub use dtype::{KvFormat, Weights};
 pub use kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 pub use multiplex::{IdleSms, Multiplex};
-pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use queue::{Deadlines, LongPrompts, QueueKind, Ranking, RankingKeys, Unfairness};
 pub use roles::{AtLeast, Marks, Roles};
 pub use router::{Affinity, Penalty, RouterKind, RouterPair};
 pub use system::{
@@ -29,7 +29,7 @@ pub use transfer::{
     Contention, Copying, Link, LinkSpeed, Node, Overlap, Staging, Transfer, TransferMode,
 };
 pub use value::{
-    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Rate, Seeds, Size, Span, Warmup, WordOr,
+    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Name, Rate, Seeds, Size, Span, Warmup, WordOr,
 };
 pub use workload::{
     ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
