@@ -5,6 +5,7 @@
 //! describes each key for people.
 
 mod dtype;
+mod hints;
 mod kv;
 mod multiplex;
 mod queue;
@@ -172,6 +173,7 @@ fn read_once(tree: &Value) -> Result<Scenario, (String, String)> {
         let path = if path == "." { String::new() } else { path };
         let message = super::problem::rephrase(&error.to_string());
         let message = closed_hint(&path, message);
+        let message = hints::with_example(&path, message);
         let message = from_one(&path, &message);
         (path, message)
     })
