@@ -84,7 +84,10 @@ fn classes(stats: &TraceStats) -> String {
     let mut parts: Vec<String> = known
         .enumerate()
         .take(CLASSES)
-        .map(|(number, (name, requests))| format!("{number} `{name}` ({requests})"))
+        .map(|(number, (name, requests))| match name.as_str() {
+            "" => format!("{number} without one ({requests})"),
+            name => format!("{number} `{name}` ({requests})"),
+        })
         .collect();
     match stats.class_requests.len().saturating_sub(CLASSES) {
         0 => {}

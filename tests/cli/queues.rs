@@ -157,6 +157,10 @@ fn the_note_says_which_class_goes_first() {
         "colocated: classes of t.csv and the TTFT promised to each: `gold` 0.25 s, `silver` 5 s, `bronze` 5 s",
     );
     silent(&check(&classes, &["systems.colocated.queue=fcfs"]), "gold");
+    noted(
+        &check(&["", "gold", ""], &["systems.colocated.queue=priority"]),
+        "first goes first: those without one 0, `gold` 1, in order of first appearance",
+    );
 }
 
 #[test]

@@ -100,19 +100,17 @@ impl Builder<'_> {
             return;
         }
         let trace = trace.display();
-        let named = |(number, name): (usize, &String)| format!("`{name}` {number}");
+        let quoted = |name: &str| match name {
+            "" => "those without one".to_owned(),
+            name => format!("`{name}`"),
+        };
+        let named = |(number, name): (usize, &String)| format!("{} {number}", quoted(name));
         let note = match order {
             QueueOrder::Fcfs | QueueOrder::ShortestPrompt => return,
             QueueOrder::Priority => format!(
-                "classes of {trace} by priority, first goes first: {}, in order of first appearance; write `priority: [{}]` for another",
-                some(classes.iter().enumerate().map(named)),
-                classes
-                    .iter()
-                    .rev()
-                    .take(2)
-                    .cloned()
-                    .collect::<Vec<_>>()
-                    .join(", "),
+                "classes of {trace} by priority, first goes first: {}, in order of first appearance; for another order name them, as in \
+                 `priority: [gold, silver]`",
+                some(classes.iter().enumerate().map(named))
             ),
             QueueOrder::Ranked(ranks) => {
                 let last = ranks.iter().copied().max();
@@ -124,17 +122,14 @@ impl Builder<'_> {
                 };
                 format!(
                     "{system}: classes of {trace} that `queue` does not name go last, as equals: {}",
-                    some(
-                        rest.into_iter()
-                            .map(|class| format!("`{}`", classes[class]))
-                    )
+                    some(rest.into_iter().map(|class| quoted(&classes[class])))
                 )
             }
             QueueOrder::EarliestDeadline(promises) => {
                 let promised = |(number, name): (usize, &String)| {
                     let promise = promises.get(number).or(promises.last());
                     let seconds = promise.map_or(0.0, |promise| promise.as_secs_f64());
-                    format!("`{name}` {seconds} s")
+                    format!("{} {seconds} s", quoted(name))
                 };
                 format!(
                     "{system}: classes of {trace} and the TTFT promised to each: {}, in order of first appearance",
@@ -164,12 +159,17 @@ impl Builder<'_> {
         }
         // Without a trace there is no class, which is told elsewhere.
         let classes = self.classes.clone().unwrap_or_default();
+        let known: Vec<&str> = classes
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !name.is_empty())
+            .collect();
         for Name(name) in names.iter().filter(|_| !classes.is_empty()) {
             self.require(classes.contains(name), &path, || {
                 format!(
                     "names the class `{name}`, which no request of the trace has{} (its classes: {})",
-                    did_you_mean(name, classes.iter().map(String::as_str)),
-                    some(classes.iter().cloned())
+                    did_you_mean(name, known.iter().copied()),
+                    some(known.iter().map(|name| (*name).to_owned()))
                 )
             });
         }
