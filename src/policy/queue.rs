@@ -18,6 +18,8 @@ pub enum QueueOrder {
     ShortestPrompt,
     /// The lowest request class.
     Priority,
+    /// The request class with the lowest of these ranks, which stand by class number; classes beyond go last.
+    Ranked(Arc<[u16]>),
     /// The earliest deadline: arrival plus the TTFT promised to the request's class (the last one for classes beyond).
     EarliestDeadline(Arc<[SimDuration]>),
 }
@@ -51,6 +53,10 @@ impl QueueRule {
             QueueOrder::Fcfs => 0,
             QueueOrder::ShortestPrompt => u64::from(input_tokens),
             QueueOrder::Priority => u64::from(class),
+            QueueOrder::Ranked(ranks) => {
+                let of_class = ranks.get(usize::from(class)).copied();
+                u64::from(of_class.unwrap_or(u16::MAX))
+            }
             QueueOrder::EarliestDeadline(promises) => {
                 let of_class = promises.get(usize::from(class)).or(promises.last());
                 let promise = of_class.copied().unwrap_or(SimDuration::ZERO);
@@ -64,6 +70,16 @@ impl QueueRule {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_are_those_of_the_class() {
+        let rule = QueueRule {
+            order: QueueOrder::Ranked([2, 0, 1].into()),
+            most_passes: None,
+        };
+        let rank = |class| rule.rank(SimTime::ZERO, 1, class);
+        assert!(rank(1) < rank(2) && rank(2) < rank(0) && rank(0) < rank(3));
+    }
 
     #[test]
     fn deadlines_are_those_of_the_class_or_the_last_one() {

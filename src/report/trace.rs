@@ -11,6 +11,9 @@ use crate::workload::stats::{Quantiles, TraceStats};
 /// Percentiles shown of ratios and gaps.
 const SHOWN: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
+/// Classes shown by name; a trace may have one for each of its tenants.
+const CLASSES: usize = 16;
+
 /// The statistics as text.
 #[must_use]
 pub fn trace_text(stats: &TraceStats) -> String {
@@ -51,6 +54,9 @@ pub fn trace_text(stats: &TraceStats) -> String {
             format!("{sessions}, at most {turns:.2} requests each on average"),
         );
     }
+    if !stats.class_requests.is_empty() {
+        line(&mut out, "classes", classes(stats));
+    }
     if let Some(sharing) = stats.sharing {
         let percent = sharing.tokens * 100.0;
         let stopped = if sharing.stopped {
@@ -70,6 +76,24 @@ pub fn trace_text(stats: &TraceStats) -> String {
 
 fn or_none(text: Option<String>) -> String {
     text.unwrap_or_else(|| "none".to_owned())
+}
+
+/// Number, name and requests of each class; the number is its rank for the queue order `priority`.
+fn classes(stats: &TraceStats) -> String {
+    let known = stats.report.classes.iter().zip(&stats.class_requests);
+    let mut parts: Vec<String> = known
+        .enumerate()
+        .take(CLASSES)
+        .map(|(number, (name, requests))| match name.as_str() {
+            "" => format!("{number} without one ({requests})"),
+            name => format!("{number} `{name}` ({requests})"),
+        })
+        .collect();
+    match stats.class_requests.len().saturating_sub(CLASSES) {
+        0 => {}
+        more => parts.push(format!("and {more} more")),
+    }
+    format!("{}, by first appearance", parts.join(", "))
 }
 
 fn token_load(stats: &TraceStats) -> String {
@@ -204,6 +228,7 @@ pub fn trace_json(stats: &TraceStats) -> String {
         "sessions": stats.sessions,
         "prefix_sharing_bound": stats.sharing.map(|sharing| sharing.tokens),
         "classes": report.classes,
+        "class_requests": stats.class_requests,
         "warnings": report.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
     });
     format!("{value:#}\n")

@@ -142,6 +142,15 @@ impl Document {
         self.overrides.iter().find(beside).map(|o| o.text.as_str())
     }
 
+    /// The sweep value that sets this key, or a map it lies in.
+    pub(super) fn swept(&self, path: &str) -> Option<&str> {
+        let by_sweep = |o: &&Override| o.origin == Origin::Sweep && is_prefix(&o.path, path);
+        self.overrides
+            .iter()
+            .find(by_sweep)
+            .map(|o| o.text.as_str())
+    }
+
     /// Lets `fill` add defaults to the tree.
     pub(super) fn fill(&mut self, fill: impl FnOnce(&mut Value)) {
         fill(&mut self.tree);

@@ -131,7 +131,8 @@ pub(super) fn rephrase(message: &str) -> String {
         )
         .replace("expected u64", "expected a whole number of at least 0")
         .replace("expected f64", "expected a number")
-        .replace("expected a boolean", "expected true or false");
+        .replace("expected a boolean", "expected true or false")
+        .replace("expected a sequence", "expected a list");
     // A Rust type's name says nothing to a person.
     let message = match message.split_once("expected struct ") {
         Some((before, _)) => format!("{before}expected a map of keys"),
@@ -144,6 +145,8 @@ pub(super) fn rephrase(message: &str) -> String {
     message
         .replacen("invalid type: integer", "is the integer", 1)
         .replacen("invalid type: floating point", "is the number", 1)
+        .replacen("invalid type: unit value", "is empty (null)", 1)
+        .replacen("invalid type: sequence", "is a list", 1)
         .replacen("invalid type: ", "is a ", 1)
         .replacen("invalid value: ", "is the ", 1)
 }
@@ -168,7 +171,11 @@ mod tests {
         );
         assert_eq!(
             rephrase("invalid type: sequence, expected enum Overlap"),
-            "is a sequence, expected a word"
+            "is a list, expected a word"
+        );
+        assert_eq!(
+            rephrase("invalid type: unit value, expected a sequence"),
+            "is empty (null), expected a list"
         );
     }
 }

@@ -143,6 +143,15 @@ impl Workload {
         }
     }
 
+    /// The names of the request classes by number; empty where requests have none, as generated ones never have.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        match &self.from {
+            Kind::Generated(_) => &[],
+            Kind::Recorded(trace) => &trace.report.classes,
+        }
+    }
+
     /// The same workload at another mean rate in requests per second.
     ///
     /// A generated workload keeps its unit-rate gaps and its lengths for the same seed; a recorded one has its time

@@ -471,3 +471,65 @@ fn policies_that_contradict_themselves_are_refused() {
         refused(set, &pieces);
     }
 }
+
+#[test]
+fn a_link_or_a_promise_of_the_wrong_shape_shows_the_right_one() {
+    let transfer = "systems.split.transfer";
+    for (value, pieces) in [
+        (
+            "={}",
+            ["the key `link` is missing", "`transfer: {link: nvlink}`"],
+        ),
+        (
+            "=rdma",
+            [
+                "is a string \"rdma\", expected a map",
+                "`transfer: {link: rdma}`",
+            ],
+        ),
+        (
+            "=rdmaa",
+            [
+                "is a string \"rdmaa\", expected a map",
+                "`transfer: {link: nvlink}`",
+            ],
+        ),
+        (
+            "=[nvlink]",
+            ["is a list, expected a map", "`transfer: {link: nvlink}`"],
+        ),
+        (
+            ".link=null",
+            [
+                "link: is empty (null), expected a word or a map",
+                "`link: nvlink`",
+            ],
+        ),
+        (
+            ".link={latency: 10 us}",
+            [
+                "link: the key `bandwidth` is missing",
+                "{bandwidth: 25 GB/s, latency: 10 us}",
+            ],
+        ),
+    ] {
+        refused(&format!("{transfer}{value}"), &pieces);
+    }
+    for (value, pieces) in [
+        (
+            "{ttft: 250 ms}",
+            [
+                "ttft: is a string \"250 ms\", expected a list",
+                "`[250 ms]`",
+            ],
+        ),
+        (
+            "250 ms",
+            ["expected a map of keys", "{ttft: [250 ms, 5 s]}"],
+        ),
+        ("{}", ["the key `ttft` is missing", "{ttft: [250 ms, 5 s]}"]),
+    ] {
+        let set = format!("systems.split.queue={{earliest_deadline: {value}}}");
+        refused(&set, &pieces);
+    }
+}

@@ -122,3 +122,41 @@ fn a_pool_too_small_for_every_request_says_what_would_hold_one() {
         ],
     );
 }
+
+/// What is told about the CPU tier of a decode pool, with other keys of that pool and of the system.
+fn decode_tier(decode: &str, keys: &str) -> String {
+    let split = format!(
+        "systems.split={{policy: disaggregated, prefill: {{instances: 1, gpu: a100-80g-sxm}}, \
+         decode: {{instances: 1, gpu: a100-80g-sxm, prefix_cache: true, cpu_cache: {{size: 64 GiB}}{decode}}}, \
+         transfer: {{link: nvlink}}{keys}}}"
+    );
+    let trace =
+        "{\"timestamp\": 0, \"input_length\": 700, \"output_length\": 9, \"hash_ids\": [1, 2]}\n";
+    let scratch = Scratch::new();
+    scratch.write("t.jsonl", trace);
+    let workload = "workload={trace: t.jsonl, format: mooncake}";
+    let ran = scratch.pdsim(&["check", "s.yaml", "--set", workload, "--set", &split]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    format!("{}{}", ran.out, ran.err)
+}
+
+#[test]
+fn what_looks_into_the_cpu_tier_of_a_decode_pool_is_told() {
+    let told = decode_tier("", "");
+    let only = "split.decode.cpu_cache: KV caches that come from prefill instances do not look into host memory";
+    assert!(told.contains(only), "{told}");
+    assert!(
+        told.contains("only these do: prompts recomputed there after preemption\n"),
+        "{told}"
+    );
+    let told = decode_tier(", preemption: swap", "");
+    assert!(
+        told.contains("it changes nothing; remove it, or write `skip_prefill`"),
+        "{told}"
+    );
+    let told = decode_tier(", preemption: swap", ", skip_prefill: {below: 64}");
+    assert!(
+        told.contains("only these do: prompts that skip the prefill pool\n"),
+        "{told}"
+    );
+}

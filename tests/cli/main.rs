@@ -15,6 +15,7 @@ mod help;
 mod models;
 mod multiplexed;
 mod profiles;
+mod queues;
 mod resolved;
 mod roles;
 mod run;

@@ -252,3 +252,19 @@ fn what_is_wrong_in_a_pool_is_told_there_and_by_the_flag_that_put_it_there() {
         ])
         .refused(&["systems.split.decode.preemption: is `return_to_prefill`"]);
 }
+
+#[test]
+fn one_mistake_gets_one_message() {
+    // The floors of an empty pool and the time to send chunks early are beside the point.
+    let empty = moving("dynamic", "queue: fcfs")
+        .replace("prefill: {instances: 2", "prefill: {instances: 0");
+    refused(&empty, &["split.prefill.instances: is 0, expected 1 to"]);
+    for overlap in ["layerwise", "chunk"] {
+        let link = format!("{{link: nvlink, overlap: {overlap}, mode: pull}}");
+        let early = moving("mixed_pool", "queue: fcfs").replace("{link: nvlink}", &link);
+        refused(
+            &early,
+            &["split.transfer.overlap: is of no effect: policy `mixed_pool`"],
+        );
+    }
+}

@@ -111,6 +111,10 @@ fn info_prints_the_account_and_draws_a_page() {
         "{out}"
     );
     assert!(
+        out.contains("classes               0 `text` (2), 1 `search` (2), by first appearance"),
+        "{out}"
+    );
+    assert!(
         err.contains("warning: 1 rows have an id seen before"),
         "{err}"
     );
@@ -128,6 +132,7 @@ fn info_prints_the_account_and_draws_a_page() {
     ));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["kept"], 4);
+    assert_eq!(json["class_requests"], serde_json::json!([2, 2]));
 }
 
 #[test]

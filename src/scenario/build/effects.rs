@@ -78,7 +78,9 @@ impl Builder<'_> {
     /// Refuses to send chunks early where there are none.
     fn check_early_chunks(&mut self, path: &str, system: &System, chunked: bool) {
         let transfer = system.transfer.as_ref();
-        let asked = transfer.is_some_and(|t| t.overlap == Some(schema::Overlap::Chunk));
+        // Under `mixed_pool` it is refused whatever the chunks.
+        let asked = system.policy != Policy::MixedPool
+            && transfer.is_some_and(|t| t.overlap == Some(schema::Overlap::Chunk));
         let prefill = system.prefill.as_ref();
         let some = prefill.is_none_or(|pool| is_chunked(system, pool, Role::Prefill));
         let possible = some || (system.policy.moves() && chunked);

@@ -1,10 +1,12 @@
 //! What sequences are given of the KV memory and what becomes of those that lose it.
 
 use crate::cluster::{
-    Bill, CpuTier, KvReserve, KvSpec, Preemption, Reservation, Role, SkipPrefill,
+    Bill, CpuTier, KvReserve, KvSpec, PoolSpec, Preemption, Reservation, Role, SkipPrefill,
+    SystemSpec,
 };
 use crate::hardware::{self, GpuSpec};
 use crate::latency::calibrated;
+use crate::policy::router::RouterRule;
 use crate::scenario::schema::{self, Pool, System, Tuning};
 
 use super::Builder;
@@ -123,6 +125,43 @@ impl Builder<'_> {
             blocks,
             bytes_per_sec: bandwidth,
         })
+    }
+
+    /// Tells what looks into the CPU tier of a decode pool: hardly anything does, since KV caches come computed.
+    pub(super) fn tell_decode_tier(&mut self, system: &SystemSpec) {
+        let tier = |pool: &&PoolSpec| pool.role == Role::Decode && pool.kv.cpu_cache.is_some();
+        let Some(pool) = system.pools.iter().find(tier) else {
+            return;
+        };
+        // Where roles change, its instances compute prompts.
+        if system.roles.moves() {
+            return;
+        }
+        let recomputes = match pool.kv.preemption {
+            Preemption::Recompute => Some("prompts recomputed there after preemption"),
+            Preemption::ReturnToPrefill => Some("prompts preempted there for a second time"),
+            Preemption::Swap { .. } => None,
+        };
+        let skips = system.skip != SkipPrefill::default();
+        let aware = matches!(system.decode_router, RouterRule::PrefixAware(_));
+        let lookers: Vec<&str> = [
+            recomputes,
+            skips.then_some("prompts that skip the prefill pool"),
+            aware.then_some("the router `prefix_aware`"),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        let path = format!("systems.{}.{}.cpu_cache", system.name, pool.name);
+        let looked = if lookers.is_empty() {
+            "nothing else computes prompts on this pool, so that it changes nothing; remove it, or write `skip_prefill`"
+                .to_owned()
+        } else {
+            format!("only these do: {}", lookers.join(", "))
+        };
+        self.notes.push(format!(
+            "{path}: KV caches that come from prefill instances do not look into host memory (transfers leave out what GPU memory holds); {looked}"
+        ));
     }
 
     /// What a GPU of a pool costs and takes: as the pool says, else as the GPU's profile has it.

@@ -45,6 +45,8 @@ pub(super) struct Builder<'d> {
     pub(super) step_times: Vec<(String, StepTimes)>,
     /// Share of the time of typical steps inside measured ranges, by pool path.
     pub(super) measured: Vec<(String, f64)>,
+    /// Names of the request classes by number, once the workload's trace has been read.
+    classes: Option<Vec<String>>,
     /// Step-time models made for earlier pools and points.
     pub(super) models: ModelCache,
 }
@@ -60,6 +62,7 @@ impl<'d> Builder<'d> {
             facts: Vec::new(),
             step_times: Vec::new(),
             measured: Vec::new(),
+            classes: None,
             models: ModelCache::default(),
         }
     }
@@ -114,7 +117,12 @@ impl<'d> Builder<'d> {
             return;
         }
         let message = message();
-        match self.document.swept_beside(around, path) {
+        self.without_use(self.document.swept_beside(around, path), path, message);
+    }
+
+    /// Files a problem about a key that is of no effect; a note where the sweep value `at` decides that.
+    fn without_use(&mut self, at: Option<&str>, path: &str, message: String) {
+        match at {
             Some(value) => {
                 let note = format!("at sweep value `{value}`, {path} {message}");
                 self.notes.push(note);

@@ -23,6 +23,9 @@ const MAX_DEGREE: u32 = 128;
 const MAX_RANKS: u32 = 1024;
 const MAX_GPUS: u32 = 16_384;
 
+/// Stages listed one by one at most.
+const MOST_LISTED: u32 = 8;
+
 /// What the pools of a system share.
 pub(super) struct PoolContext<'s> {
     pub(super) model: &'s ModelSpec,
@@ -98,6 +101,9 @@ impl Builder<'_> {
                     cut.dp
                 ),
             );
+        }
+        if let Some(uneven) = uneven_stages(model, cut.pp) {
+            self.fact(path, uneven);
         }
         Some(cut)
     }
@@ -363,6 +369,31 @@ pub(super) fn degrees(pool: &Pool) -> Parallelism {
         ep: pool.ep.unwrap_or(1),
         dp: pool.dp.unwrap_or(1),
     }
+}
+
+/// What a pipeline degree makes of layers that it does not divide.
+fn uneven_stages(model: &ModelSpec, pp: u32) -> Option<String> {
+    if model.layers.is_multiple_of(pp) {
+        return None;
+    }
+    let (each, fuller) = (model.layers / pp, model.layers % pp);
+    let split = if pp > MOST_LISTED {
+        format!("{fuller} of {} and {} of {each}", each + 1, pp - fuller)
+    } else {
+        let stages = (0..pp).map(|stage| model.stage_layers(stage, pp).len().to_string());
+        let stages: Vec<String> = stages.collect();
+        let (last, others) = stages.split_last()?;
+        format!("{} and {last}", others.join(", "))
+    };
+    let even: Vec<String> = (1..=model.layers.min(MAX_DEGREE))
+        .filter(|pp| model.layers.is_multiple_of(*pp))
+        .map(|pp| pp.to_string())
+        .collect();
+    Some(format!(
+        "{} layers in {pp} stages: {split}; pp of {} has even ones",
+        model.layers,
+        even.join(", ")
+    ))
 }
 
 /// GPUs of an instance.

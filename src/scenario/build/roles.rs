@@ -167,6 +167,11 @@ impl Builder<'_> {
             let Some(instances) = pool else {
                 return floors;
             };
+            // No floor suits an empty pool, which is told with its instances.
+            if instances == 0 {
+                stuck = false;
+                continue;
+            }
             self.require(floor <= instances, &key, || {
                 format!("is {floor}, but pool `{name}` starts with {instances} instances; lower it or start with more")
             });

@@ -164,6 +164,9 @@ impl Builder<'_> {
                     system.name
                 ));
             }
+            if tiers && blocks {
+                self.tell_decode_tier(system);
+            }
             let caches = blocks && system.pools.iter().any(|pool| pool.kv.prefix_cache);
             if affine && sessions && !caches {
                 self.notes.push(format!(

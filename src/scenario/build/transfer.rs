@@ -3,7 +3,7 @@
 use crate::cluster::{Overlap, TransferMode, TransferSpec};
 use crate::hardware::{self, GpuSpec, Link, LinkKind};
 use crate::model::{Attention, ModelSpec};
-use crate::scenario::schema::{self, Pool, System, Transfer, WordOr};
+use crate::scenario::schema::{self, Policy, Pool, System, Transfer, WordOr};
 use crate::units::SimDuration;
 
 use super::Builder;
@@ -134,6 +134,8 @@ impl Builder<'_> {
     ) -> Overlap {
         let overlap = match transfer.overlap {
             None | Some(schema::Overlap::None) => return Overlap::None,
+            // Refused with the other keys that its own rule leaves without use.
+            Some(_) if system.policy == Policy::MixedPool => return Overlap::None,
             Some(schema::Overlap::Chunk) => Overlap::Chunk,
             Some(schema::Overlap::Layerwise) => Overlap::Layerwise {
                 layers: model.map_or(1, |model| model.layers),

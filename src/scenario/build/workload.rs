@@ -189,6 +189,7 @@ impl Builder<'_> {
             .map_err(|error| self.workload_problem(&error))
             .ok()?;
         let recorded = Workload::recorded(&self.trace(path, &options, traces)?);
+        self.classes = Some(recorded.classes().to_vec());
         match workload.rate {
             None => Some(recorded),
             Some(rate) => recorded
@@ -318,6 +319,7 @@ impl Builder<'_> {
             .unwrap_or(1);
         let sample: Vec<RequestSpec> = workload.stream(seed).take(LENGTH_CHECK).collect();
         self.check_routers(workload, &sample, systems);
+        self.check_queues(workload.classes(), systems);
         let prompt_block = workload.prefixes().map(|prefixes| prefixes.block_tokens());
         for system in systems {
             let returning = system.returns_to_prefill();

@@ -5,6 +5,7 @@
 //! describes each key for people.
 
 mod dtype;
+mod hints;
 mod kv;
 mod multiplex;
 mod queue;
@@ -18,7 +19,7 @@ mod workload;
 pub use dtype::{KvFormat, Weights};
 pub use kv::{CpuCache, DecodeChoice, KvReserve, Preemption, Reservation, SkipPrefill};
 pub use multiplex::{IdleSms, Multiplex};
-pub use queue::{Deadlines, LongPrompts, QueueKind, Unfairness};
+pub use queue::{Deadlines, LongPrompts, QueueKind, Ranking, RankingKeys, Unfairness};
 pub use roles::{AtLeast, Marks, Roles};
 pub use router::{Affinity, Penalty, RouterKind, RouterPair};
 pub use system::{
@@ -29,7 +30,7 @@ pub use transfer::{
     Contention, Copying, Link, LinkSpeed, Node, Overlap, Staging, Transfer, TransferMode,
 };
 pub use value::{
-    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Rate, Seeds, Size, Span, Warmup, WordOr,
+    Bandwidth, Horizon, HostRate, KvBlocks, Limit, Name, Rate, Seeds, Size, Span, Warmup, WordOr,
 };
 pub use workload::{
     ArrivalKind, Beyond, Failed, FixedLengths, Gamma, Lengths, MaxContext, OnOff, Sinusoid, Step,
@@ -172,6 +173,7 @@ fn read_once(tree: &Value) -> Result<Scenario, (String, String)> {
         let path = if path == "." { String::new() } else { path };
         let message = super::problem::rephrase(&error.to_string());
         let message = closed_hint(&path, message);
+        let message = hints::with_example(&path, message);
         let message = from_one(&path, &message);
         (path, message)
     })

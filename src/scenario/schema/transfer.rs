@@ -92,7 +92,7 @@ pub struct Node {
     pub inside: Option<String>,
 }
 
-/// A link by name (`nvlink`, `pcie`, `nic`, `none`) or by its figures.
+/// A link by name (`nvlink`, `pcie`, `rdma`, `none`) or by its figures.
 pub type Link = WordOr<LinkSpeed>;
 
 /// What a link carries.

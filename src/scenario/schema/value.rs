@@ -1,5 +1,6 @@
 //! Building blocks of the schema: quantities with units, words, and "a word or a map".
 
+use std::convert::Infallible;
 use std::fmt;
 use std::marker::PhantomData;
 use std::str::FromStr;
@@ -58,6 +59,18 @@ scalar_serde! {
     Rate = "a rate such as `6 /s`",
     Bandwidth = "a bandwidth such as `25 GB/s`",
     Size = "a size such as `64 GiB`",
+    Name = "a name",
+}
+
+/// A name that a trace gives, which may be a number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(pub String);
+
+impl FromStr for Name {
+    type Err = Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.to_owned()))
+    }
 }
 
 /// A duration, written with its unit.

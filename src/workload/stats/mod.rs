@@ -55,6 +55,8 @@ pub struct TraceStats {
     pub sharing: Option<Sharing>,
     /// Distinct sessions, at most ten million counted; none for a trace without.
     pub sessions: Option<u64>,
+    /// Requests of each class by number, as `report.classes` names them; empty for a trace without.
+    pub class_requests: Vec<u64>,
     /// A uniform sample of at most 4,000 (prompt, output) pairs.
     pub pairs: Vec<(u32, u32)>,
 }
@@ -71,6 +73,7 @@ struct Gatherer {
     timeline: Timeline,
     sharing: sharing::Cache,
     sessions: sharing::Sessions,
+    classes: Vec<u64>,
     pairs: Vec<(u32, u32)>,
     seen: u64,
     rng: Rng,
@@ -91,6 +94,7 @@ pub fn trace_stats(path: &Path, options: &ReadOptions) -> Result<TraceStats, Tra
             .sharing
             .add(row.input_tokens, extra.blocks, extra.block_tokens);
         gatherer.sessions.add(row.session);
+        gatherer.count_class(row.class);
     })?;
     Ok(gatherer.finish(report))
 }
@@ -108,6 +112,7 @@ impl Gatherer {
             timeline: Timeline::default(),
             sharing: sharing::Cache::default(),
             sessions: sharing::Sessions::default(),
+            classes: Vec::new(),
             pairs: Vec::new(),
             seen: 0,
             rng: rng::stream(1, "trace sample"),
@@ -140,6 +145,14 @@ impl Gatherer {
         self.sample(input, output);
     }
 
+    fn count_class(&mut self, class: u16) {
+        let class = usize::from(class);
+        if self.classes.len() <= class {
+            self.classes.resize(class + 1, 0);
+        }
+        self.classes[class] += 1;
+    }
+
     /// Reservoir sampling (Vitter's algorithm R).
     fn sample(&mut self, input: u32, output: u32) {
         self.seen += 1;
@@ -158,8 +171,10 @@ impl Gatherer {
         }
     }
 
-    fn finish(self, report: ReadReport) -> TraceStats {
+    fn finish(mut self, report: ReadReport) -> TraceStats {
         let span = report.span;
+        // A class of dropped rows alone has a number, too; where no class has a name, there are none.
+        self.classes.resize(report.classes.len(), 0);
         let [one, ten, sixty] = self.dispersion.map(|d| (d.window_s(), d.index(span)));
         TraceStats {
             rate: report.rate(),
@@ -173,6 +188,7 @@ impl Gatherer {
             timeline: self.timeline,
             sharing: self.sharing.finish(),
             sessions: self.sessions.count(),
+            class_requests: self.classes,
             pairs: self.pairs,
             report,
         }

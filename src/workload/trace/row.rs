@@ -60,11 +60,8 @@ pub(crate) trait Rows: Send {
 pub(crate) struct Classes(Vec<String>);
 
 impl Classes {
-    /// The number of `name`; none beyond 65536 different names. An empty name before any other is class 0.
+    /// The number of `name`; none beyond 65536 different names. Rows without a name are a class of their own.
     pub(crate) fn number(&mut self, name: &str) -> Option<u16> {
-        if name.is_empty() && self.0.is_empty() {
-            return Some(0);
-        }
         let known = self.0.iter().position(|class| class == name);
         let number = u16::try_from(known.unwrap_or(self.0.len())).ok()?;
         if known.is_none() {
@@ -73,9 +70,12 @@ impl Classes {
         Some(number)
     }
 
-    /// The names by number.
+    /// The names by number; none where no row has one.
     pub(crate) fn names(&self) -> &[String] {
-        &self.0
+        match self.0.as_slice() {
+            [only] if only.is_empty() => &[],
+            names => names,
+        }
     }
 }
 

@@ -106,6 +106,20 @@ fn columns_are_found_by_name_with_bom_and_crlf() {
 }
 
 #[test]
+fn rows_without_a_class_are_a_class_of_their_own_wherever_they_stand() {
+    let text = "arrival_s,input_tokens,output_tokens,class\n0,1,1,\n1,1,1,gold\n2,1,1,\n";
+    let trace = read(text).unwrap();
+    let classes: Vec<u16> = requests(&trace)
+        .iter()
+        .map(|request| request.class)
+        .collect();
+    assert_eq!(classes, [0, 1, 0]);
+    assert_eq!(trace.report.classes, ["", "gold"]);
+    let none = read("arrival_s,input_tokens,output_tokens,class\n0,1,1,\n1,1,1,\n").unwrap();
+    assert!(none.report.classes.is_empty());
+}
+
+#[test]
 fn classes_are_numbered_in_order_of_appearance() {
     let trace =
         read("arrival_s,input_tokens,output_tokens,class\n0,1,1,chat\n1,1,1,batch\n2,1,1,chat\n")
