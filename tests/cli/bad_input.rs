@@ -190,6 +190,26 @@ fn degrees_that_cannot_cut_the_model_are_refused() {
 }
 
 #[test]
+fn stages_of_unequal_layers_are_told() {
+    let scratch = Scratch::new();
+    let told = |pp: u32| {
+        let set = format!("systems.colocated.pool.pp={pp}");
+        let ran = scratch.pdsim(&["check", "s.yaml", "--set", &set]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out + &ran.err
+    };
+    let three = told(3);
+    let note = "systems.colocated.pool.pp: 40 layers in 3 stages: 14, 13 and 13; pp of 1, 2, 4, 5, 8, 10, 20, 40 has even ones";
+    assert!(three.contains(note), "{three}");
+    let twelve = told(12);
+    assert!(
+        twelve.contains("40 layers in 12 stages: 4 of 4 and 8 of 3;"),
+        "{twelve}"
+    );
+    assert!(!told(4).contains("layers in 4 stages"));
+}
+
+#[test]
 fn a_prompt_longer_than_the_kv_pool_is_refused_or_announced() {
     let scratch = Scratch::new();
     let all = "workload.lengths={fixed: {input: 200000, output: 3}}";

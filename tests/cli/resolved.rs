@@ -107,24 +107,3 @@ fn the_resolved_scenario_states_defaults_and_why() {
         assert!(ran.out.contains(piece), "{piece} is not in\n{}", ran.out);
     }
 }
-
-#[test]
-fn stages_of_unequal_layers_are_told() {
-    let scratch = Scratch::new();
-    let head = |pp: u32| {
-        let set = format!("systems.colocated.pool.pp={pp}");
-        let ran = scratch.pdsim(&["check", "s.yaml", "--resolved", "--set", &set]);
-        assert_eq!(ran.code, 0, "{ran:?}");
-        ran.out
-    };
-    let told = head(3);
-    let fact =
-        "40 layers in 3 stages: 14, 13 and 13; pp of 1, 2, 4, 5, 8, 10, 20, 40 has even ones";
-    assert!(told.contains(fact), "{told}");
-    let told = head(12);
-    assert!(
-        told.contains("40 layers in 12 stages: 4 of 4 and 8 of 3;"),
-        "{told}"
-    );
-    assert!(!head(4).contains("layers in 4 stages"));
-}

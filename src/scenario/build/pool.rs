@@ -103,7 +103,7 @@ impl Builder<'_> {
             );
         }
         if let Some(uneven) = uneven_stages(model, cut.pp) {
-            self.fact(path, uneven);
+            self.notes.push(format!("{path}.pp: {uneven}"));
         }
         Some(cut)
     }
