@@ -64,6 +64,10 @@ fn each_order_serves_as_it_says() {
     assert_eq!(order(QueueOrder::Fcfs), [0, 1, 2, 3, 4]);
     assert_eq!(order(QueueOrder::ShortestPrompt), [0, 2, 4, 3, 1]);
     assert_eq!(order(QueueOrder::Priority), [0, 3, 2, 1, 4]);
+    // Class 2 first, then class 0, and class 1, which has no rank, last.
+    let ranks = [1, 2, 0].into();
+    assert_eq!(order(QueueOrder::Ranked(ranks)), [0, 1, 4, 3, 2]);
+    assert_eq!(order(QueueOrder::Ranked([0].into())), [0, 3, 1, 2, 4]);
     // Deadlines 101, 22, 103, 104 ms of numbers 1 to 4.
     let promises = [100, 20, 100].map(SimDuration::from_ms);
     let deadlines = QueueOrder::EarliestDeadline(promises.into());
