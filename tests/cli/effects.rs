@@ -132,7 +132,7 @@ fn links_that_do_not_leave_a_node_are_refused_where_transfers_do() {
             &split("", "", &on(1, link)),
             &[
                 &format!("split.transfer.link: is `{link}`, which does not leave a node"),
-                "on 2 nodes of 1 GPUs",
+                "on 2 nodes of 1 GPUs, with no link between them; write `rdma`",
                 &format!("inside: {link}"),
             ],
         );

@@ -101,7 +101,8 @@ impl Builder<'_> {
         nodes.dedup();
         self.require(nodes.len() < 2, &format!("{key}.link"), || {
             format!(
-                "is `{word}`, which does not leave a node, but prefill and decode are on {} nodes of {per_node} GPUs, with no link between them;                  write `rdma`, `ethernet` or a bandwidth, and `node: {{gpus: {per_node}, inside: {word}}}` for those that share one",
+                "is `{word}`, which does not leave a node, but prefill and decode are on {} nodes of {per_node} GPUs, with no link between them; \
+                 write `rdma`, `ethernet` or a bandwidth, and `node: {{gpus: {per_node}, inside: {word}}}` for those that share one",
                 nodes.len()
             )
         });
