@@ -67,8 +67,8 @@ impl Builder<'_> {
                 .to_owned()
         });
         let topology = topology(&pools, node.map(|_| per_node), shared);
-        if node.is_some() && prefill.group == decode.group {
-            self.check_reach(key, transfer, &topology, per_node);
+        if let Some(node) = node {
+            self.check_reach(key, transfer, node, &topology, [prefill, decode]);
         }
         Some(Some(Sharing {
             topology: Topology {
@@ -93,17 +93,40 @@ impl Builder<'_> {
     }
 
     /// Refuses links that do not leave a node where transfers do.
-    fn check_reach(&mut self, key: &str, transfer: &Transfer, topology: &Topology, per_node: u32) {
-        let Some(word) = inside_word(transfer) else {
-            return;
+    fn check_reach(
+        &mut self,
+        key: &str,
+        transfer: &Transfer,
+        node: &Node,
+        topology: &Topology,
+        [prefill, decode]: [&Pool; 2],
+    ) {
+        let word = match &transfer.link {
+            WordOr::Word(word) if word == "nvlink" || word == "pcie" => word,
+            WordOr::Word(_) | WordOr::Map(_) => return,
         };
         let mut nodes: Vec<u32> = topology.places.iter().map(|place| place.node).collect();
         nodes.dedup();
+        let (apart, instead) = if prefill.group == decode.group {
+            (
+                format!("{} nodes of {} GPUs", nodes.len(), node.gpus),
+                format!(
+                    ", and `node: {{gpus: {}, inside: {word}}}` for those that share one",
+                    node.gpus
+                ),
+            )
+        } else {
+            let name = |pool: &Pool| pool.group.clone().unwrap_or_else(|| "none".to_owned());
+            let (from, to) = (name(prefill), name(decode));
+            (
+                format!("different groups of nodes ({from} and {to})"),
+                String::new(),
+            )
+        };
         self.require(nodes.len() < 2, &format!("{key}.link"), || {
             format!(
-                "is `{word}`, which does not leave a node, but prefill and decode are on {} nodes of {per_node} GPUs, with no link between them; \
-                 write `rdma`, `ethernet` or a bandwidth, and `node: {{gpus: {per_node}, inside: {word}}}` for those that share one",
-                nodes.len()
+                "is `{word}`, which does not leave a node, but prefill and decode are on {apart}, with no link between them; write `rdma`, \
+                 `ethernet` or a bandwidth{instead}"
             )
         });
     }
@@ -151,9 +174,8 @@ impl Builder<'_> {
         Some(rate * f64::from(gpus(pool)))
     }
 
-    /// Refuses groups of nodes where nothing asks which node a pool is on, and links that do not reach from one to the other.
+    /// Refuses groups of nodes where nothing asks which node a pool is on.
     pub(super) fn groups(&mut self, path: &str, system: &System, transfer: Option<&Transfer>) {
-        let mut reached = true;
         for (key, pool) in defaults::pools(system) {
             let Some(group) = &pool.group else { continue };
             let key = format!("{path}.{key}.group");
@@ -165,38 +187,11 @@ impl Builder<'_> {
                 continue;
             };
             let asked = transfer.contention == Some(Contention::Fair) && transfer.node.is_some();
-            reached &= asked;
             self.require(asked, &key, || {
                 "says on which nodes a pool is, which only `transfer: {contention: fair, node: {gpus: 8}}` asks; write that, too, or \
                  remove it"
                     .to_owned()
             });
         }
-        let (Some(prefill), Some(decode), Some(transfer)) =
-            (&system.prefill, &system.decode, transfer)
-        else {
-            return;
-        };
-        let Some(word) = inside_word(transfer) else {
-            return;
-        };
-        let name = |pool: &Pool| pool.group.clone().unwrap_or_else(|| "none".to_owned());
-        let linked = !reached || prefill.group == decode.group;
-        self.require(linked, &format!("{path}.transfer.link"), || {
-            format!(
-                "is `{word}`, which does not leave a node, but prefill and decode are on different groups of nodes ({} and {}), with no \
-                 link between them; write `rdma`, `ethernet` or a bandwidth",
-                name(prefill),
-                name(decode)
-            )
-        });
-    }
-}
-
-/// The link of transfers, if it is one that does not leave a node.
-fn inside_word(transfer: &Transfer) -> Option<&str> {
-    match &transfer.link {
-        WordOr::Word(word) if word == "nvlink" || word == "pcie" => Some(word),
-        WordOr::Word(_) | WordOr::Map(_) => None,
     }
 }
