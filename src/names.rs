@@ -1,4 +1,7 @@
-//! The known name that a misspelt one was meant to be.
+//! Names in messages: the one that a misspelt one was meant to be, and lists of them.
+
+/// So many are told by name at most; a trace may have a class for each of its tenants.
+const MOST_TOLD: usize = 16;
 
 /// A name that starts alike and is this similar may be meant although much of it differs: `llama-8b` for `llama-3.1-8b`.
 const SIMILAR: f64 = 0.85;
@@ -30,9 +33,27 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
     nearest(name, known).map_or_else(String::new, |k| format!(", did you mean `{k}`?"))
 }
 
+/// The first of `parts`, and how many more there are.
+pub(crate) fn some(parts: impl ExactSizeIterator<Item = String>) -> String {
+    let more = parts.len().saturating_sub(MOST_TOLD);
+    let mut told: Vec<String> = parts.take(MOST_TOLD).collect();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    told.join(", ")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{did_you_mean, nearest};
+    use super::{did_you_mean, nearest, some};
+
+    #[test]
+    fn long_lists_say_how_many_more_there_are() {
+        let numbers = |n: usize| some((1..n + 1).map(|i| i.to_string()));
+        assert_eq!(numbers(3), "1, 2, 3");
+        assert!(numbers(16).ends_with(", 15, 16"));
+        assert!(numbers(18).ends_with(", 16, and 2 more"));
+    }
 
     #[test]
     fn only_a_close_name_is_suggested() {

@@ -6,13 +6,11 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use super::file::{Error, create_folder, write_file};
+use crate::names::some;
 use crate::workload::stats::{Quantiles, TraceStats};
 
 /// Percentiles shown of ratios and gaps.
 const SHOWN: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
-
-/// Classes shown by name; a trace may have one for each of its tenants.
-const CLASSES: usize = 16;
 
 /// The statistics as text.
 #[must_use]
@@ -81,19 +79,13 @@ fn or_none(text: Option<String>) -> String {
 /// Number, name and requests of each class; the number is its rank for the queue order `priority`.
 fn classes(stats: &TraceStats) -> String {
     let known = stats.report.classes.iter().zip(&stats.class_requests);
-    let mut parts: Vec<String> = known
+    let parts = known
         .enumerate()
-        .take(CLASSES)
         .map(|(number, (name, requests))| match name.as_str() {
             "" => format!("{number} without one ({requests})"),
             name => format!("{number} `{name}` ({requests})"),
-        })
-        .collect();
-    match stats.class_requests.len().saturating_sub(CLASSES) {
-        0 => {}
-        more => parts.push(format!("and {more} more")),
-    }
-    format!("{}, by first appearance", parts.join(", "))
+        });
+    format!("{}, by first appearance", some(parts))
 }
 
 fn token_load(stats: &TraceStats) -> String {

@@ -1,7 +1,7 @@
 //! Queue orders and the cap of long prompts.
 
 use crate::cluster::{LongPrompts, QueueOrder, QueueRule, Reservation, SystemSpec};
-use crate::names::did_you_mean;
+use crate::names::{did_you_mean, some};
 use crate::scenario::schema::{self, Name, Policy, QueueKind, Ranking, System, WordOr};
 use crate::units::SimDuration;
 
@@ -10,9 +10,6 @@ use super::pool::PoolContext;
 
 /// Orders by the word in a scenario.
 const WORDS: [&str; 4] = ["fcfs", "shortest_prompt", "priority", "earliest_deadline"];
-
-/// Classes told by name at most; a trace may have one for each of its tenants.
-const MOST_TOLD: usize = 16;
 
 /// What gives requests a class.
 const WITH_CLASSES: &str = "use a trace with classes (a column or key `class`, a Bailian `type`, a BurstGPT `Model`), or remove it";
@@ -274,14 +271,4 @@ impl Builder<'_> {
             interrupts,
         }
     }
-}
-
-/// The first of `parts`, and how many more there are.
-fn some(parts: impl ExactSizeIterator<Item = String>) -> String {
-    let more = parts.len().saturating_sub(MOST_TOLD);
-    let mut told: Vec<String> = parts.take(MOST_TOLD).collect();
-    if more > 0 {
-        told.push(format!("and {more} more"));
-    }
-    told.join(", ")
 }
