@@ -9,6 +9,15 @@ use crate::ids::SlotId;
 use crate::units::SimTime;
 
 impl Instance {
+    /// Puts sequences that are ready into the group that waits for the first stage, and sees to it that those without blocks for their
+    /// replies do not wait for ever.
+    pub(super) fn seat<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+        self.seat_joiners(shop.table, SimTime::NEVER, host);
+        if !self.joiners.is_empty() {
+            self.free_a_reply(shop, host);
+        }
+    }
+
     /// Puts sequences that were ready before `until` into the group that waits for the first stage, up to the first whose reply finds
     /// no blocks; says how many.
     pub(super) fn seat_joiners<H: Host>(
@@ -58,7 +67,7 @@ impl Instance {
 
     /// With nothing under way that could free blocks, prompts would wait for each other's for ever: the latest is computed again.
     #[inline(never)]
-    pub(super) fn free_a_reply<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
+    fn free_a_reply<H: Host>(&mut self, shop: &mut Shop<'_>, host: &mut H) {
         let under_way = |stage: &super::instance::PipelineStage| {
             stage.busy || stage.wait.n > 0 || !stage.units.is_empty()
         };

@@ -42,10 +42,7 @@ impl Instance {
                 self.swap_in(shop, host);
             }
             if !self.joiners.is_empty() {
-                self.seat_joiners(shop.table, SimTime::NEVER, host);
-                if !self.joiners.is_empty() {
-                    self.free_a_reply(shop, host);
-                }
+                self.seat(shop, host);
             }
             self.form_first_stage(shop, host);
         }
@@ -76,11 +73,11 @@ impl Instance {
         }
         self.plan_step(shop);
         let decode = shop.plan.decodes > 0 && self.stages[0].wait.n > 0;
-        if shop.plan.picks.is_empty() {
-            if !decode {
-                return;
-            }
-        } else {
+        let prompts = !shop.plan.picks.is_empty();
+        if !prompts && !decode {
+            return;
+        }
+        if prompts {
             self.take_picks(shop, host);
         }
         if decode {

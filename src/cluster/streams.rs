@@ -13,7 +13,7 @@
 use super::host::Host;
 use super::instance::Instance;
 use super::step::Shop;
-use crate::units::{SimDuration, SimTime};
+use crate::units::SimDuration;
 
 impl Instance {
     /// Starts steps on the streams that are idle and have work.
@@ -23,10 +23,7 @@ impl Instance {
             self.book_decodes(host);
         } else {
             self.swap_in(shop, host);
-            self.seat_joiners(shop.table, SimTime::NEVER, host);
-            if !self.joiners.is_empty() {
-                self.free_a_reply(shop, host);
-            }
+            self.seat(shop, host);
         }
         loop {
             self.plan_step(shop);

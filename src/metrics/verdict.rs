@@ -253,19 +253,18 @@ fn prompt_queue(evidence: &Evidence<'_>, kv: bool) -> Bottleneck {
     let prompts = pool.busy_prefill + pool.busy_mixed;
     let saturated = pool.busy >= SATURATED;
     let mostly_prompts = prompts >= 0.5 * pool.busy;
-    if *role != Role::Both && mostly_prompts {
-        return match saturated {
-            true => Bottleneck::PrefillCompute,
-            // With GPUs to spare, prompts wait for what holds their KV blocks: finished ones that cannot leave.
-            false => hand_off(evidence, kv),
-        };
-    }
-    // Instances with both roles, or of a prefill pool that for most of their time did the other's work.
-    match saturated && mostly_prompts {
-        _ if kv => Bottleneck::DecodeKv,
-        true => Bottleneck::PrefillCompute,
+    // Where roles change, instances of a prefill pool may do the other's work for most of their time.
+    let hands_off = *role != Role::Both && mostly_prompts;
+    if hands_off && !saturated {
+        // With GPUs to spare, prompts wait for what holds their KV blocks: finished ones that cannot leave.
+        hand_off(evidence, kv)
+    } else if kv && !hands_off {
+        Bottleneck::DecodeKv
+    } else if saturated && mostly_prompts {
+        Bottleneck::PrefillCompute
+    } else {
         // GPUs with time to spare, or busy with decodes while blocks are left: a limit keeps prompts out.
-        false => Bottleneck::Admission,
+        Bottleneck::Admission
     }
 }
 

@@ -183,10 +183,11 @@ pub struct StepPlan {
 
 /// Forms the steps of one instance.
 ///
-/// Called when the first stage, or one of two streams, is idle and something changed; not necessarily where no prompt waits or is in progress and no
-/// sequence is ready. Contract: a pure function of the view; picks from the queue's front without gaps (but for long prompts above their cap);
-/// admits no waiting prompt when sequences decode and `decode_blocks > free_blocks` (the instance then preempts, latest first); leaves no runnable work unpicked when it picks nothing (law L6). While a decode-only batch stays as it is,
-/// free blocks only shrink and the plan must stay decode-only: this is what lets a run of steps be evaluated at once.
+/// Called when the first stage, or one of two streams, is idle and something changed; not necessarily where no prompt waits or is in
+/// progress and no sequence is ready. Contract: a pure function of the view; picks from the queue's front without gaps (but for long
+/// prompts above their cap); admits no waiting prompt when sequences decode and `decode_blocks > free_blocks` (the instance then preempts,
+/// latest first); leaves no runnable work unpicked when it picks nothing (law L6). While a decode-only batch stays as it is, free blocks only
+/// shrink and the plan must stay decode-only: this is what lets a run of steps be evaluated at once.
 pub trait BatchPolicy: Debug + Send {
     /// Writes the next step into `plan`, which comes in empty.
     fn plan(&mut self, view: &InstanceView<'_>, plan: &mut StepPlan);
